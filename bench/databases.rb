@@ -135,8 +135,8 @@ module DatabaseBench
     sent
   end
 
-  # Returns the median of the seconds between one process's exit and the other's entry. The two
-  # processes take turns, and each records when it enters and leaves.
+  # Returns the median of the seconds from one process's release to the other's entry. The two
+  # processes take turns, and each records when it enters and when it is about to release.
   def handoff(contestant)
     contestant.make.call # makes the shared state before the fork
     pids = []
@@ -147,7 +147,7 @@ module DatabaseBench
         moments = Array.new(HANDOFFS / 2) do
           contestant.run.call(store, "handoff", 60) do
             came = now
-            sleep 0.02 # long enough for the other process to wait
+            sleep 0.02 # long enough for the other process to begin its wait
             [came, now, Process.pid]
           end.tap { sleep 0.005 } # so that the other process gets its turn
         end
@@ -247,8 +247,8 @@ module DatabaseBench
     contestants.each do |contestant|
       next if names.any? && names.none? { |name| contestant.name.include?(name) }
 
-      # measured first, while this process is small; the child's CPU time includes copying each
-      # page of this process that it writes to
+      # The waiter is a fork of this process, and spends CPU time on copying the pages that it
+      # writes to. So it is measured first, while this process is small.
       cpu = waiting_cpu(contestant)
       puts format(
         "%-32s %10.0f %10d %14.2f %14.1f",

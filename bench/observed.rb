@@ -7,7 +7,7 @@
 #
 # In each round, each configuration runs in its own process. The order changes from round to
 # round, so that a busy moment of the machine does not always affect the same configuration. The
-# CPU time is that of this process alone, without the server.
+# CPU time is that of the configuration's process alone, without the server.
 
 %w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
 

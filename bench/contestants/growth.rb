@@ -20,8 +20,8 @@ module Bench
       "local:#{path(address)}?keys=#{ENV[HUGE] ? HUGE_KEYS : KEYS}"
     end
 
-    # Calls `status`, because a store's first call compares the secret, and only later calls take
-    # the short way through C.
+    # The first call on a store compares the secret, and takes the long way through Ruby. `status`
+    # is that call, so later calls take the short way through C.
     def self.open(name, address)
       require "plock"
 

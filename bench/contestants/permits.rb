@@ -3,8 +3,8 @@
 # Semaphores with more callers than permits.
 module Bench
   PERMITS = 3
-  # seconds for which a caller keeps its permit; if all callers returned their permits at once, one
-  # permit would be enough for them
+  # seconds for which a caller keeps its permit; without this pause, callers would rarely need more
+  # than one permit at the same time
   INSIDE = 0.0005
 end
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # The gem waits in BLPOP, so each thread needs its own connection. It waits forever, because its
-# timeouts do not work with redis 5. Its lock has no TTL, so a lock whose holder died stays taken.
+# timeouts do not work with version 5 of the redis gem. Its lock has no TTL, so a lock whose holder
+# died stays taken.
 module Bench
   class SemaphoreLock
     def self.connect(server, **options)

@@ -29,8 +29,8 @@ end
   end
 end
 
-# Polls every 200 to 250 ms, the gem's default. It makes more attempts than the default, which
-# gives up after three.
+# Polls every 200 to 250 ms, the gem's default. By default, the gem gives up after three attempts.
+# Here it continues for about Bench::WAIT seconds.
 Bench.contender "redlock-hiredis" do |server|
   -> do
     manager = Bench::Redlocks.connect(server, :hiredis, retry_count: (Bench::WAIT / 0.225).round)

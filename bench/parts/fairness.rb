@@ -26,8 +26,8 @@ module Bench
       "longest wait ms" => ->(r) { format("%.1f", r.shares.longest_ms) }
     }.freeze
 
-    # The targets: the least share of the rate of one process alone, the least evenness, and the
-    # longest wait.
+    # The targets: the lowest rate, as a share of the rate that one process reaches alone; the least
+    # evenness; and the longest wait.
     OF_ALONE = 0.8
     EVENNESS = 0.98
     LONGEST_MS = 25

@@ -15,7 +15,7 @@ module Bench
     TITLE = "Growth"
     SECTIONS = [Keys, Waiters, Processes, Leases, Distance].freeze
 
-    # Passes all contestants on, because each section chooses its own by their family.
+    # Passes all contestants to each section, which selects those of its own family.
     def initialize(...)
       super
       ENV[Stores::HUGE] = @options.huge ? "1" : nil

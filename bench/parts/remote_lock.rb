@@ -3,8 +3,8 @@
 require_relative "handoff"
 
 module Bench
-  # The same hand-offs as Handoff, through the drop-in for remote_lock. The gem's own waiters
-  # sleep for up to 20 s.
+  # The same hand-offs as Handoff, through the drop-in for remote_lock. The gem itself is not
+  # measured, because its waiters sleep for up to 20 s.
   class RemoteLockHandoff < Handoff
     NAME = "remote_lock"
     TITLE = "Hand-off, RemoteLock"

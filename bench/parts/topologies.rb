@@ -12,8 +12,8 @@ module Bench
     TITLE = "Topologies"
     FAMILY = :topologies
 
-    # The targets: with a topology, at least these shares of the reference's pairs per second and of
-    # the speed of its hand-offs.
+    # The targets. A contestant must reach at least these shares of what its reference reaches: of
+    # the pairs per second, and of the speed of hand-offs.
     PAIRS = 0.97
     HANDOFFS = 0.9
 

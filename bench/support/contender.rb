@@ -3,9 +3,9 @@
 require_relative "conversation"
 
 module Bench
-  # One process that contends for keys. contender_worker.rb documents the orders. After an order
-  # that waits for the lock, the parent does not wait for the answer, so that it can send orders
-  # to other processes. It reads the answer later.
+  # One process that contends for keys. contender_worker.rb documents the orders. If an order makes
+  # the process wait for the lock, the answer comes late. So the parent reads that answer later, and
+  # meanwhile sends orders to other processes.
   class Contender < Conversation
     # The number of processes that start at a time. If more started on one core, their first
     # answers would come too late.

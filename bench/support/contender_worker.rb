@@ -98,8 +98,8 @@ module Bench
     def fibers(key, count)
       require "async"
 
-      # Raises the limit of open files. If each fiber opened a connection, the result should show
-      # how many there were, and the process should not fail.
+      # Raises the limit of open files, because a contestant may open a connection for each fiber.
+      # The result then shows how many it opened. With the lower limit, the process would fail.
       Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
       asked = Queue.new
       reactor =

@@ -41,8 +41,7 @@ module Bench
       @versions = {}
     end
 
-    # Does the part run in each placement? If not, it runs only in the first, because the
-    # placement makes no difference.
+    # Does the part run in each placement? If not, it runs only in the first.
     def everywhere? = true
 
     # Returns a Finding, or nil if no contestant can take part.

@@ -30,14 +30,15 @@ module Checks
 
   SHOWN_WITHIN_S = 2
 
-  # The nice value of :light checks, with which they mostly run while the :shared checks wait.
+  # The nice value of :light checks. It gives them mostly the processor time that the :shared checks
+  # do not use.
   NICE = 19
 
   # tier: the first of TIERS that runs the check.
   # until_tier: the first tier that does not run it, because another check of that tier does the
   # same more thoroughly.
-  # beside: nil, or :shared or :light for a check that may run in parallel with others. The :shared
-  # checks run one after another. So do the :light checks, at the same time and with lower priority.
+  # beside: nil for a check that runs alone; otherwise :shared or :light. The :shared checks run one
+  # after another. At the same time, the :light checks run one after another, with lower priority.
   Check = Struct.new(:task, :title, :missing, :tier, :beside, :until_tier, keyword_init: true) do
     def self.all = [*quick, *full, *nightly]
 

@@ -53,8 +53,8 @@ static VALUE child_ended(VALUE self, VALUE pid) {
     return binding_bool(info.si_pid);
 }
 
-/* die_with_parent -> true if the kernel will kill this process when its parent ends. This helps if
- * the watchdog is killed together with the process that started the watchdog. */
+/* die_with_parent -> true if the kernel will kill this process when its parent ends. Usually the
+ * watchdog then kills this process, but the watchdog may be killed together with the parent. */
 static VALUE die_with_parent(VALUE self) {
     (void)self;
 #ifdef __linux__
@@ -64,8 +64,8 @@ static VALUE die_with_parent(VALUE self) {
 #endif
 }
 
-/* The signal mask before signals_blocked, which the children of the block restore. Only the command
- * line's main thread forks such children. */
+/* The signal mask that signals_blocked replaced. A child that was forked there restores this mask.
+ * Only the command line's main thread forks such children. */
 static sigset_t mask_before;
 
 static VALUE unblock_signals(VALUE unused) {
@@ -85,9 +85,9 @@ static VALUE signals_blocked(VALUE self) {
     return rb_ensure(rb_yield, Qnil, unblock_signals, Qnil);
 }
 
-/* default_signals -> nil. For a child of signals_blocked that is about to call exec. From now on,
- * signals have the effect that they will have after exec, and so do the signals that have arrived
- * since the fork. Otherwise Ruby's handlers would catch the signals, and exec would lose them. */
+/* default_signals -> nil. For a child that was forked in signals_blocked and is about to call exec.
+ * Removes Ruby's handlers, and then unblocks signals. So even a signal that has been pending since
+ * the fork has the same effect as after exec. With Ruby's handlers, exec would lose the signal. */
 static VALUE default_signals(VALUE self) {
     (void)self;
     for (int number = 1; number < NSIG; number++) {
@@ -104,7 +104,8 @@ static VALUE default_signals(VALUE self) {
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
 /* If the system cannot tell whether a group is dead, the watchdog sends SIGKILL this many times,
- * over about 2 s. It does not go on for longer, because the group's zombies may never be reaped. */
+ * over about 2 s, and then gives up. Otherwise zombies that are never reaped, which kill(2) still
+ * finds, would keep it running forever. */
 enum { BLIND = 12 };
 
 static void close_range_of(long first, long last) {
@@ -250,9 +251,9 @@ static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     (void)self;
     const int reads = NUM2INT(from);
     const pid_t first = NUM2PIDT(group);
-    /* The owner of the descriptor may close it in each child, so the child keeps a copy. The copy
-     * also stays open in this process, because on some systems closing it would release this
-     * process's locks on the file. */
+    /* The owner of the descriptor may close it in every child, so the watchdog gets a copy. The
+     * copy also stays open in this process, because on some systems closing the copy would release
+     * this process's locks on the file. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
     sigset_t all, before;

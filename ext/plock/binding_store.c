@@ -23,8 +23,9 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_lease_new(lease, binding_store(store), key, length);
 }
 
-/* Parse::Lock calls hold_digest. In such a call, the caller's callback receives every failure, and
- * processes with an older implementation may poll for the same key. */
+/* Begins to acquire a lease for a block. If a callback receives the failures, the acquire does not
+ * give up after a failure. The `digested` calls come from Parse::Lock, which shares its keys with
+ * processes of the older implementation. */
 static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
     const plock_acquire_options patience = {.ttl = request->ttl,
                                             .wait = request->wait,

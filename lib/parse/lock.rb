@@ -76,7 +76,7 @@ module Parse
       # lock.
       #
       # A failure of the store causes a warning on the standard error stream. A failed attempt
-      # does not acquire the lock. If a release fails, the method still returns the block's value.
+      # counts as refused. If a release fails, the method still returns the block's value.
       #
       # @param key [String] names the thing to lock: 1 to 1024 bytes of any kind. The store sees
       #   only a digest of the key.

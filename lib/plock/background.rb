@@ -22,7 +22,8 @@ module Plock
       def launch(name = nil, &block)
         Thread.new do
           Thread.current.name = name
-          # Ruby passes SystemExit to the main thread, and `value` raises any other exception
+          # no report is needed: Ruby passes SystemExit to the main thread, and `value` raises any
+          # other exception
           Thread.current.report_on_exception = false
           Thread.handle_interrupt(Object => :immediate, &block)
         end

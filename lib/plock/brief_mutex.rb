@@ -26,7 +26,7 @@ module Plock
       lock
       yield
     ensure
-      # a signal handler may have raised just after the mutex was locked
+      # `lock` may have locked the mutex even if a signal handler then raised in it
       Interrupts.complete { unlock if free && owned? }
     end
   end

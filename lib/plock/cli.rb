@@ -46,7 +46,7 @@ module Plock
       rescue Interrupt
         # lets SIGINT end the process, without Ruby's backtrace
         raise SignalException, "INT"
-      rescue StandardError, ScriptError => e # a bug in plock; status 1 has another meaning
+      rescue StandardError, ScriptError => e # a bug; Ruby's own status 1 has other meanings here
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         ExitStatus::SOFTWARE
       end

@@ -34,7 +34,7 @@ module Plock
           Daemon.settle
           super.tap { forked = true }
         ensure
-          # runs in the parent if no daemon was forked
+          # runs in the daemon; in the parent, only if no daemon was forked
           failure = Interrupts.complete { Daemon.go_on(held) }
           raise failure if failure && forked
         end

@@ -64,8 +64,8 @@ module Plock
         Plock.wake_notices
       end
 
-      # Calls a block on the dispatcher's thread. If that is the current thread, the block is
-      # called at once, so that {#flush} also waits for it.
+      # Calls a block on the dispatcher's thread. If that is the current thread, the block runs at
+      # once. If it were posted, a {#flush} that is already waiting would return before it ran.
       def hear(&block) = Thread.current.equal?(@thread) ? block.call : post(block)
 
       # Waits until all notices posted so far have been delivered. Returns at once while the

@@ -7,7 +7,7 @@ require_relative "events/event"
 
 module Plock
   # The subscribers to the events of leases in this process. Without a subscriber, an event costs
-  # a lease only one read of a variable.
+  # only one read of a variable.
   #
   # Belongs to the main Ractor; leases of other Ractors emit no events.
   module Events
@@ -142,8 +142,8 @@ module Plock
       end
 
       # Was the error raised by a timeout around this call? Timeout and the tasks of Async raise
-      # their errors in whatever code is running. If the subscriber itself set the timeout, the
-      # backtrace has a frame of the timeout above the frames of this call.
+      # their errors in whatever code is running. A timeout that the subscriber itself set does not
+      # count. In that case the backtrace has a timeout method that was called within this call.
       #
       # @param depth [Integer] the number of frames of this call
       def timeout_around?(error, depth)

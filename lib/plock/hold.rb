@@ -7,7 +7,7 @@ module Plock
   #
   # @api private
   class Hold
-    # @return [String] in ASCII; another process can adopt it after {#leave}
+    # @return [String] in ASCII; after {#leave}, another process can use it to adopt the lease
     def dump
       [*[key, value].map { |text| [text].pack("m0") }, fence, (ttl * 1000).round, *share].join(":")
     end

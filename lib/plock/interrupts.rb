@@ -20,14 +20,14 @@ module Plock
   # @api private
   #
   # @!method self.defer
-  #   Defers interrupts while the block runs. The block need not be able to start over, so a signal
-  #   handler that raises can still cut it short.
+  #   Defers interrupts while the block runs. Unlike {complete}, this method runs the block only
+  #   once, so a signal handler that raises can still cut the block short.
   #   @yield
   #   @return [Object] the block's value
   #   @api private
   #
   # @!method self.complete
-  #   Runs the block, which is a cleanup, to its end. Call it first in an `ensure`.
+  #   Runs the block, which is a cleanup, to its end. In an `ensure`, call this method first.
   #   @yield the cleanup, which must take only a moment
   #   @return [Object] the block's value
   #   @api private

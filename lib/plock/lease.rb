@@ -34,8 +34,8 @@ module Plock
   class Lease
     FORMAT = "plock1"
 
-    # A lease is renewed when two thirds of its TTL are left. A renewal is late if less than this
-    # part of the TTL is left when the store answers.
+    # plock renews a lease when two thirds of its TTL are left. A renewal is late if less than
+    # a third would be left without it when the store answers.
     LATE = 1 / 3.0
 
     private_constant :FORMAT, :LATE

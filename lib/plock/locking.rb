@@ -249,8 +249,8 @@ module Plock
     # key is free, or the dump can still be adopted. There are never two holders.
     #
     # @param dump [String]
-    # @param ttl [Numeric, nil] seconds from now, as for {#acquire}; raised to the rest of the
-    #   lease's `at_least:` if that is longer; by default the lease's former TTL
+    # @param ttl [Numeric, nil] seconds from now, as for {#acquire}, but never less than the rest of
+    #   the lease's `at_least:`; by default the lease's former TTL
     # @param renew [Boolean, nil] as for {#acquire}
     # @param max_hold [Numeric, nil] as for {#acquire}
     # @param on_lost [#call, :raise, nil] as for {#acquire}
@@ -364,7 +364,7 @@ module Plock
     # @return [PoolStatus, nil] the store's connections in this process; nil: the store has none
     def pool_status = nil
 
-    # Asks for the state of a key. It does not compare the secret first, so it writes nothing.
+    # Asks for a key's state. It skips the comparison of secrets, which may write a fingerprint.
     #
     # @api private
     # @param key [String, Symbol, nil] as callers name it

@@ -23,7 +23,7 @@ module Plock
     autoload :YabedaAdapter, File.expand_path("metrics/yabeda_adapter", __dir__)
     autoload :OpenTelemetryAdapter, File.expand_path("metrics/open_telemetry_adapter", __dir__)
 
-    # The most values that the label `label` can have, not counting `other`.
+    # How many values the label `label` can have, not counting `other`.
     MAX_LABELS = 100
 
     @lock = Mutex.new
@@ -31,9 +31,9 @@ module Plock
     @recorders = {}.compare_by_identity
 
     class << self
-      # Records in a registry of the gem prometheus-client. Set the client's data store before this
-      # call, as before you make any other metric. A DirectFileStore sums up the values of all
-      # processes on a host, including forked children.
+      # Records in a registry of the gem prometheus-client. Set the client's data store first, as
+      # you must before you make any metric. A DirectFileStore sums up the values of all processes
+      # on a host, including forked children.
       #
       # A second call for the same registry replaces the first one.
       #

@@ -5,8 +5,8 @@ module Plock
   #
   # @example
   #   result = Plock.once("digest:2024-05-01", within: 86_400) { send_digest }
-  #   result.ran?  # => true here, false wherever else it is called that day
-  #   result.value # => what send_digest returned, nil elsewhere
+  #   result.ran?  # => true for this call, false for every other call that day
+  #   result.value # => what send_digest returned; nil for every other call
   class Once
     # @return [Object, nil] the block's value; nil if this call did not run the block
     attr_reader :value

@@ -14,7 +14,7 @@ module Plock
     UNFIT = /[^!-~]|%|\A-\z/n.freeze
 
     # The format of a record. If the caller chose the owner's value, the engine writes
-    # "thread.number" instead of the thread.
+    # "thread.number" instead of the thread, because other acquires may have the same value.
     FORM = /\A(\S+) (\d+) (\d+)\S* \S+ (\S+) (.+)\z/m.freeze
 
     private_constant :NONE, :UNFIT, :FORM
@@ -80,7 +80,8 @@ module Plock
         text.b.gsub(UNFIT) { |byte| format("%%%02X", byte.ord) }.force_encoding(Encoding::UTF_8)
       end
 
-      # The engine encodes only blanks, control characters and the percent sign.
+      # The engine encodes only blanks, control characters and the percent sign, so its labels may
+      # contain bytes outside of ASCII.
       def decode(label)
         text(label.gsub(/%(\h\h)/) { $1.hex.chr }) unless label == NONE
       end

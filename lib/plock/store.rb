@@ -386,7 +386,7 @@ module Plock
     # @api private
     # @param dump [String] from {Hold#dump}
     # @param ttl [Float, nil] seconds from now on; nil: as many as the lease was granted for
-    # @param heir [String, nil] the dump of another lease, whose token this one gets; nil: a new one
+    # @param heir [String, nil] the dump whose token the adopted lease gets; nil: a new token
     # @param replicas [Integer, nil]
     # @yieldparam hold [Hold] as soon as the lease is ours
     # @return [Hold, nil] nil: the lease was already lost or adopted

@@ -101,8 +101,8 @@ typedef struct fake_server {
     const char *(*says)(
         const char *command,
         unsigned nth); /* Returns the answer to a command, with the fake's mutex held. nth: the
-                          number of acquires that arrived before this command. This answer precedes
-                          the peer's own answers. NULL: the peer answers. */
+                          number of acquires that arrived before this command. The peer's own
+                          answers are used only if this returns NULL. */
     /* the answer to the n-th SUBSCRIBE; NULL: a confirmation */
     const char *subscriptions[FAKE_ANSWERS];
     /* If true, each connection has a descriptor that is readable when there are bytes. The worker
@@ -163,7 +163,8 @@ extern _Thread_local unsigned fake_failed_tries;
 plock_status fake_acquire(plock_lease *lease, plock_ns wait);
 plock_status fake_release(plock_lease *lease);
 
-/* Leaves the lease to any process that knows its token. Does nothing if the lease is not held. */
+/* Gives the lease up without a release, so that any process that knows its token can adopt it. Does
+ * nothing if the lease is not held. */
 void fake_leave(plock_lease *lease);
 
 /* Returns how many received commands begin with these words, on all peers together. */

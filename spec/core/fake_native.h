@@ -42,7 +42,8 @@ void fake_nudge(void);
 /* Moves the clock, and lets the worker thread do the work that has become due. */
 void fake_native_pass(plock_ns span);
 
-/* The token, or the owner's whole record, in the n-th acquire that the server received. */
+/* fake_value returns the token in the n-th acquire that the server received. fake_signature returns
+ * the host, pid, thread, channel and label in that acquire. */
 const char *fake_value(unsigned nth, char value[FAKE_COMMAND_ROOM]);
 const char *fake_signature(unsigned nth, char signature[FAKE_COMMAND_ROOM]);
 /* The ticket in the n-th acquire; "" if that acquire did not queue. */

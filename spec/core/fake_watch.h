@@ -22,8 +22,8 @@ plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience
  * check. */
 void fake_watch(plock_lease *lease, const plock_acquire_options *patience);
 
-/* Answers the n-th command with this beginning, counting from 0. Until now, the server has not
- * answered that command. */
+/* Answers the n-th command with this beginning, counting from 0. The server must have left that
+ * command unanswered. */
 void fake_answer(const char *beginning, unsigned nth, const char *answer);
 
 /* Returns the end of a lease's validity if its request left at asked_at. */

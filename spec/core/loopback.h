@@ -15,8 +15,8 @@ int loopback_listen_unix(const char *path, int backlog);
 /* Finds a port on which no server listens. */
 void loopback_free_port(char port[LOOPBACK_PORT_ROOM]);
 
-/* Waits for the next connection, and returns its descriptor, blocking or not. Returns -1 after 10
- * seconds. */
+/* Waits for the next connection, and returns its descriptor in blocking or non-blocking mode.
+ * Returns -1 after 10 seconds. */
 int loopback_accept(int listener, bool blocking);
 
 /* Closes the connection with a reset. */

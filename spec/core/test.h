@@ -77,8 +77,8 @@ void test_in_child(void (*body)(void *), void *context);
 /* Returns the number of open descriptors of this process. */
 int test_open_descriptors(void);
 
-/* Checks that this number of descriptors is open, or is so within 10 s: a thread that ends may
- * still be in free(), where the C library reads a file. */
+/* Checks that this number of descriptors is open, and waits up to 10 s until it is. A thread that
+ * ends may still be in free(), where the C library reads a file. */
 #define CHECK_DESCRIPTORS(expected)                                                                \
     test_int(test_descriptors_awaited(expected), (expected), "open descriptors", __FILE__, __LINE__)
 int test_descriptors_awaited(int expected);

@@ -68,7 +68,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     start(&RELEASE);
-    /* loading the script and calling it are sent together, but answered one by one */
+    /* the commands that load and call the script leave together, but are answered one by one */
     fake_peers[0].read_chunk = 1;
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK_INT(fake_peers[0].command_count, 4);
@@ -84,7 +84,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     end();
 }
 
-/* Loading is quick and expected, so no failure is reported. */
+/* The server is expected not to know the script at first, so the call reports no failure. */
 static void a_script_loaded_meanwhile_is_no_failure(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;

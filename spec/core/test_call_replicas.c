@@ -90,7 +90,8 @@ static void a_refusal_asks_no_replica(void) {
     end();
 }
 
-/* The timeout of WAIT ends before the call's deadline, even if the server answers 100 ms late. */
+/* A server may notice 100 ms late that WAIT has timed out. So WAIT times out 110 ms before the
+ * call's deadline, or after half of the call's time if that is later. */
 static void wait_ends_before_the_call(void) {
     static const struct {
         plock_ns budget;

@@ -165,7 +165,7 @@ static void many_wait_for_one_that_tries_and_are_done_soon_when_it_succeeds(void
         fake_native_pass(PLOCK_SECOND / 2);
     }
     CHECK_INT(atomic_load(&settled), 0);
-    CHECK(atomic_load(&asked) < 20); /* one attempt stands for all debts */
+    CHECK(atomic_load(&asked) < 20); /* one debt is tried, and the others wait */
     CHECK_INT(collectors(), 1);
     await_pause();
     atomic_store(&dark, false);

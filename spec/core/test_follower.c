@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that never ends. `is_idle` says whether it may wait without a step, and `idle_span` for how
- * long. Each byte in its pipe is one piece of work. */
+/* A job that never ends. `is_idle` says whether the job may wait without a step, and `idle_span`
+ * says for how long. Each byte in its pipe is one piece of work. */
 typedef struct endless_job {
     plock_job job; /* first, so that a pointer to the job also points to this struct */
     int ends[2];
@@ -147,7 +147,8 @@ static void a_thread_that_waits_in_another_way_is_served(void) {
     CHECK(drive_once(&status));
     const int before = atomic_load(&done);
     something_to_do();
-    atomic_store(&is_idle, false); /* as if a thread waited for the job, but not in plock_await */
+    /* the job is not idle now, as if a thread waited for it outside of plock_await */
+    atomic_store(&is_idle, false);
     plock_have_led();
     check_done(before + 1);
     CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));

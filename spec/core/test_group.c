@@ -202,9 +202,9 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
-/* The caller makes several attempts. This attempt has the rest of the caller's wait or of
- * attempt_timeout, whichever is longer. It has at least 20 ms, and at most a whole
- * attempt_timeout. */
+/* The caller has already spent `asking` on earlier attempts. This attempt may take the rest of
+ * attempt_timeout or the rest of the caller's wait, `left`, whichever is longer. It may take at
+ * least 20 ms, and at most a whole attempt_timeout. */
 static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
     static const struct {
         plock_ns asking, left, ends_after;
@@ -310,7 +310,7 @@ static void what_a_named_owner_has_is_released_with_a_lease(void) {
     CHECK_TEXT(fake_peers[0].commands[2], expected);
     CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) &&
           !plock_group_released(group, 2));
-    /* a group refuses owners with a name, because others may know the name */
+    /* a group does not acquire for a named owner, because others may know the name */
     CHECK_STATUS(acquire(), PLOCK_MISUSE);
     end();
 }

@@ -107,8 +107,8 @@ static void no_other_owner_does(void) {
     }
 }
 
-/* Only this lease object knows the new token. So if the server may have executed the adoption, the
- * new token is released. If the lease is still under the old token, it stays. */
+/* Only this lease object knows the new token. If the server may have executed the adoption, a
+ * release with the new token follows. It does nothing to a lease that still has the old token. */
 static void a_failure_leaves_nothing_under_the_new_token(void) {
     static const struct {
         const char *said;

@@ -1,5 +1,5 @@
-/* Releases without a waiting caller: the worker thread releases leases that were freed or whose
- * release failed, until they have expired on the server. Also leases after a fork. */
+/* Releases for which no caller waits. The worker thread releases leases that were freed, or whose
+ * release failed. It retries until they expire on the server. Also leases after a fork. */
 #include "fake.h"
 #include "test.h"
 

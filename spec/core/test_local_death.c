@@ -180,8 +180,7 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
         bequeath(&b, &terms);
         CHECK_INT(local_holders(b.s->store, "k"), 1);
         check_killed(local_child(adopt_and_die, &b));
-        /* without at_least, the lease now belongs to the adopter's process, and ends with this
-         * process */
+        /* without at_least, the lease now belongs to the adopter's process, and ends with it */
         CHECK_INT(local_holders(b.s->store, "k"), 0);
         terms.at_least = LONG;
         bequeath(&b, &terms);
@@ -291,7 +290,7 @@ static plock__local_map *map_of(plock_local *store) {
     return map;
 }
 
-/* When the second store opens, lower descriptor numbers are free than when the first one opened. */
+/* When the second store opens, descriptor numbers below those of the first store are free. */
 static void with_several_stores_they_let_go_of_each_file_first(void) {
     enum { TAKEN = 40, NUMBERS = 1024 };
     int taken[TAKEN];
@@ -427,7 +426,7 @@ static void share_at_least_and_die(void *context) {
 }
 
 /* The query finds the dead waiter, and lets the next waiter in. That waiter shares the key with a
- * lease that outlives its process. */
+ * lease whose process has ended. */
 static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
     for (int left = 0; left < 2; left++) {
         bequest b = {.s = new_scene()};
@@ -708,8 +707,8 @@ static void wait_and_say_how_long(void *context) {
     s->at = plock_now();
 }
 
-/* The holder neither is notified nor looks. So only the process that breaks the lease can notify
- * the waiters, and it must do so before it changes anything. */
+/* The holder's process receives no message, and does not look. So only the process that breaks the
+ * lease can notify the waiters, and it must do so before it changes anything. */
 static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
     scene *s = new_scene();
     unsigned long faults = 1;

@@ -48,7 +48,7 @@ static void a_folder_is_none(void) {
     plock_error error;
     CHECK(snprintf(path, sizeof path, "%s/folder", local_folder()) > 0);
     CHECK(mkdir(path, S_IRWXU) == 0);
-    /* a folder is refused even if other users may write to its parent folder */
+    /* the same error even if other users may write to the parent folder, which has its own error */
     for (int shared = 0; shared < 2; shared++) {
         CHECK(chmod(local_folder(), shared ? S_IRWXU | S_IWOTH : S_IRWXU) == 0);
         CHECK_STATUS(open_at(path, &error), PLOCK_BAD_CONFIG);
@@ -242,7 +242,7 @@ static void after_a_reboot_it_is_replaced_silently(void) {
     for (int kept = 0; kept < 2; kept++) {
         leave(kept ? LONG : 0);
         retitle(boot_before);
-        /* the file's last use lies in the future, so the clock has restarted */
+        /* a last use in the future shows that the clock has restarted since then */
         if (kept) seen(plock_now() + 10 * LONG);
         plock_local *store = local_open();
         CHECK(!plock_local_remade(store));

@@ -62,7 +62,7 @@ static void every_method_says_that_it_is_lost_after(bool many_looks) {
         CHECK_STATUS(local_finish(left), PLOCK_NOT_OWNER);
         plock_lease_free(lease);
         plock_lease_free(left);
-        plock_lease_free(unasked); /* no operation was called on this lease since the loss */
+        plock_lease_free(unasked); /* the test has not used this lease since the loss */
         if (FATES[i].made_anew) CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
         plock_lease_free(other);
         plock_local_close(store);
@@ -141,8 +141,8 @@ static void it_is_told_within_a_second(void) {
             plock_local *store = open_there();
             plock_lease *lease = local_lease(store, "k");
             CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
-            /* Waits until the next request will check the file first. Otherwise it could read a
-             * truncated page, which raises SIGBUS. */
+            /* After this, a request checks the file before it reads from it. Otherwise, the request
+             * could read a truncated page, which raises SIGBUS. */
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
             if (!CHECK(loss_is_told(plock_lease_id(lease))))
@@ -202,8 +202,8 @@ static void a_process_that_has_released_is_not_refused(void) {
         plock_lease_cancel(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
             for (size_t end = 0; end < ends; end++) ENDS[end](leases[terms][end]);
-        /* Waits until the next request will check the file first. Otherwise it could read a
-         * truncated page, which raises SIGBUS. */
+        /* After this, a request checks the file before it reads from it. Otherwise, the request
+         * could read a truncated page, which raises SIGBUS. */
         (void)usleep(LOOKED_AT);
         FATES[i].comes();
         (void)usleep(LOOKED_AT);

@@ -40,8 +40,8 @@ static void end(void) {
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* Returns the highest number of visits to leases that timed looks and reviews may have made since
- * this moment. */
+/* Some visits to leases happen at intervals, and not because of an event. Returns the most such
+ * visits that there can have been since this moment. */
 static unsigned long at_intervals(plock_ns since) {
     const plock_ns passed = plock_now() - since;
     return (unsigned long)(3 * (passed / PLOCK__LOCAL_IN_ANY_CASE + 2) * MANY);

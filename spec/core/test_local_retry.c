@@ -103,8 +103,8 @@ static void and_does_so_within_a_second_after_damage(void) {
     for (size_t i = 0; i < sizeof HARMS / sizeof *HARMS; i++) {
         struct behind behind;
         wait_behind_a_holder(&behind, false);
-        /* Waits until the next request will check the file first. Otherwise it could read a
-         * truncated page, which raises SIGBUS. */
+        /* After this, a request checks the file before it reads from it. Otherwise, the request
+         * could read a truncated page, which raises SIGBUS. */
         (void)usleep(LOOKED_AT);
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
@@ -522,7 +522,7 @@ static void a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more(void
 }
 
 static void is_removed_long_after_it_was_looked_at(void) {
-    (void)usleep(1000); /* the last look is no longer recent enough */
+    (void)usleep(1000); /* so that the last check of the file is too old to count */
     is_removed();
 }
 

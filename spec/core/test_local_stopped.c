@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A stopped process delays the other waiters by a second, and by half a second more until they
- * look. */
+/* A stopped process delays the other waiters by a second. They may look only half a second after
+ * that. */
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 2500 * PLOCK_MILLISECOND;
 
 /* The memory that the processes of a test share. */

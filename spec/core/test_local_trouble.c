@@ -1,4 +1,4 @@
-/* The local store under trouble. Eight processes work, some of them in their own namespaces. The
+/* The local store in trouble. Eight processes work, some of them in their own namespaces. The
  * file is renamed, linked, removed, replaced or truncated, and processes are stopped or killed.
  * Apart from the second after each such event, a key has one holder at a time. No waiter waits for
  * more than a second for a free key. The test runs for 12 s, or for PLOCK_TROUBLE_SECONDS. Before a
@@ -154,8 +154,8 @@ static size_t contents(int fd, unsigned char *bytes, size_t size) {
 }
 
 /* Copies the file as it is at one moment, by reading until two reads agree. A mixture of two
- * moments would be damage. Processes might notice it later than in the second in which this test
- * allows failures. */
+ * moments would be a damaged file. Processes might not notice the damage within a second, and after
+ * that second, this test allows no failures. */
 static void copy(const char *from, const char *to) {
     static unsigned char bytes[1 << 20], again[sizeof bytes];
     const int in = open(from, O_RDONLY),
@@ -174,8 +174,8 @@ static void make_trouble(int fate) {
     char aside[600];
     (void)snprintf(aside, sizeof aside, "%s.aside", local_path());
     (void)unlink(aside);
-    /* set before the event, because processes may notice it at once, and set again after it,
-     * because the allowed second begins then */
+    /* Set before the event, because processes may notice it at once. Set again after it, because
+     * the second in which failures are allowed begins then. */
     atomic_store(&stage->troubled_at, plock_now());
     switch (fate) {
     case 0: (void)rename(local_path(), aside); break;

@@ -93,8 +93,8 @@ static void await_program(void) {
     await(MAY);
 }
 
-/* When the worker thread looks, the second lease has already been released, and has no place in the
- * file. In the second round, that lease waits again by then, at another place. */
+/* By the time that the worker thread looks, the second lease has been released. In the first round,
+ * it has no place in the file then. In the second round, it waits again, at another place. */
 static void a_process_that_was_inside_since_is_not_checked(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {

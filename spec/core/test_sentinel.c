@@ -260,7 +260,7 @@ static void if_they_are_tied_the_first_that_is_a_primary_is_found(void) {
     CHECK_INT(found_of(PRIMARY, PRIMARY), 0);
     CHECK_INT(found_of(NULL, PRIMARY), 1); /* the first server does not answer */
     CHECK_INT(found_of("-ERR x\r\n", PRIMARY), 1);
-    CHECK_INT(found_of(REPLICA, REPLICA), 0); /* the connection to it will report the reason */
+    CHECK_INT(found_of(REPLICA, REPLICA), 0); /* a connection to it will fail, and say why */
     know("6379");
     /* found after a wait for the third sentinel */
     CHECK_INT(found_beside(SILENT, REPLICA, PRIMARY), 1);
@@ -332,7 +332,7 @@ static void none_that_answers_is_told_in_time(void) {
     CHECK_STATUS(find("", AWAY, AWAY, AWAY), PLOCK_CONNECT);
     CHECK_HAS(error.message, "the sentinel 127.0.0.1:");
     end();
-    /* a long timeout, so that even a busy machine ends before three timeouts have passed */
+    /* a long timeout, so that even a busy machine needs less than three times as long */
     const plock_ns before = plock_now();
     CHECK_STATUS(find("&connect_timeout=2", SILENT, SILENT, SILENT), PLOCK_SILENT);
     CHECK(plock_now() - before < 3 * 2 * PLOCK_SECOND);

@@ -348,8 +348,8 @@ static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     end();
 }
 
-/* An earlier waiter keeps the first waiter out, so the first waiter looks again in 400 ms. The
- * second waiter looks in a second at the earliest. */
+/* The server tells the first waiter to look again in 400 ms. Its answer to the second waiter names
+ * a later time, which must not delay the first waiter's look. */
 static void a_longer_refusal_does_not_delay_the_others(void) {
     plock_lease *other;
     begin_natively(answers_in_line, "r");
@@ -365,7 +365,8 @@ static void a_longer_refusal_does_not_delay_the_others(void) {
     fake_native_pass(390 * PLOCK_MILLISECOND);
     fake_await("EVALSHA shared_acquire", 3);
     fake_native_pass(20 * PLOCK_MILLISECOND);
-    /* the first waiter was granted without a message, so the next waiter renews its place */
+    /* no message told the first waiter its turn, so the queue may be lost, and the second waiter
+     * asks for its place again */
     fake_await("EVALSHA shared_acquire", 5);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     plock_lease_free(other);

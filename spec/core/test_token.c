@@ -129,7 +129,7 @@ static void a_random_number_keeps_to_its_range(void) {
 
 static void openssl_keeps_nothing_for_the_thread(void) {
     char token[PLOCK_TOKEN_LENGTH], hex[PLOCK_DIGEST_HEX];
-    CHECK(!ERR_peek_error() && thread_state_drop()); /* the peek leaves state, which is noticed */
+    CHECK(!ERR_peek_error() && thread_state_drop()); /* thread_state_drop finds the peek's state */
     CHECK_STATUS(plock_token(token), PLOCK_OK);
     CHECK_STATUS(plock_digest("message", 7, "secret", 6, hex), PLOCK_OK);
     CHECK(plock__script(PLOCK__ACQUIRE) != NULL);

@@ -181,7 +181,7 @@ static void a_message_counts_beside_an_answer(void) {
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(next(true) == NULL);
     CHECK_INT(at, plock_now() + PLOCK_SECOND);
-    /* this look has another reason, so the announced look is still due */
+    /* a look before the announced moment, for another reason; a look at that moment stays due */
     plock__wait_queue_looks(queue, plock_now());
     fake_clock_pass(PLOCK_SECOND);
     CHECK(next(true) == &waiters[0]);

@@ -185,7 +185,7 @@ static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
     fake_await("EVALSHA acquire", 2);
     fake_call("=", 1);
     await_hearing(1);
-    fake_await("EVALSHA acquire", 2); /* a second request would not be answered sooner */
+    fake_await("EVALSHA acquire", 2); /* no third acquire until the second one is answered */
     answer_last_acquire(FAKE_QUEUED);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     fake_await("EVALSHA acquire", 3);

@@ -91,8 +91,8 @@ typedef struct admin_session {
     atomic_int asked, replied, lost;
 } admin_session;
 
-/* Waits for wakes until it has seen the last number asked, and acknowledges each number that it
- * saw. */
+/* After each wake, copies the number in `asked` to `replied`, and wakes the other thread. Ends when
+ * the number is ROUNDS. */
 static void *listen_and_reply(void *argument) {
     admin_session *c = argument;
     for (int seen = 0; seen < ROUNDS;) {
@@ -399,7 +399,7 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
 }
 
 /* A signal handler wakes a waker. If wakers used a mutex in place of a futex, the handler could
- * interrupt the thread that has just locked the mutex. */
+ * interrupt the thread that has just locked the mutex, and would wait for it forever. */
 enum { SIGNALS = TEST_TSAN ? 2000 : 50000 };
 static plock_waker *expecting;
 static atomic_bool signalled_enough;

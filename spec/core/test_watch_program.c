@@ -68,8 +68,8 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
     end();
 }
 
-/* The server may have executed the shortening, or may execute it later, even after renewals that it
- * has answered. Once it has, the lease lasts only for the shorter time. */
+/* The server may execute the shortening late, even after renewals that it has answered. So each of
+ * these renewals counts only for the shorter time. */
 static void so_is_one_that_may_have_been_shortened(void) {
     enum { GIVEN_UP, UNANSWERED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -177,8 +177,8 @@ static void but_one_that_is_given_up_meanwhile_has_not_been_asked_for(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
-    /* Renewed again at once. The program began an extension after this renewal left, so the
-     * renewal's answer does not date the lease. */
+    /* The program began its extension after the renewal left. So the answer to that renewal does
+     * not date the lease, and another renewal follows at once. */
     renewals(3);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
     end();

@@ -5,7 +5,8 @@ module Model
   module Checks
     private
 
-    # No two leases that exclude each other are held, each by its own clock.
+    # No two clients hold leases that exclude each other. Each client's own clock decides whether
+    # its lease is over.
     def check_exclusion
       holders = clients.select { |client| holds?(client) }
       return check_shares(holders) if scenario.shared

@@ -166,7 +166,7 @@ module Model
       client = clients[i]
       alone = scenario.tenants[scenario.homes[i]].size == 1
       client.own = own && !alone
-      client.unplaced &&= !alone # no other client reads this, and the answer sets it
+      client.unplaced &&= !alone # until the answer sets it again, only other clients read it
       ticket = rules[:keep_ticket] ? client.ticket : 0
       send_acquire(client, :asking, subscribed?(i) || !rules[:subscribe_first] ? ticket : nil)
     end
@@ -214,9 +214,8 @@ module Model
       leave_line(scenario.homes[i])
     end
 
-    # On a lock with several holders, an answer to one client does not outdate a message to
-    # another. So the answer must not delay the moment at which the first waiter asks again to
-    # secure its place.
+    # Sets when the first waiter of the process asks again. keeps: an earlier moment that is already
+    # set stays, because an answer to one client may not outdate an answer to another.
     def look_in(i, time, keeps)
       node = home(i)
       time = [time, scenario.baton].min if rules[:look_every]

@@ -112,7 +112,7 @@ module Model
     # For each rule, the property that breaks without the rule, and a scenario that shows it. Some
     # entries also name other rules that must be off. For example, with look_every a waiter asks
     # once a second, which soon makes up for many missing rules. In a small scenario, replace_watch
-    # matters only if just one waiter is told to look.
+    # matters only if just one waiter is told to look, so two_watch must be off.
     def broken
       starving = { window: W, second: 2, idle: W, saturated: true, always: 2 }
       {

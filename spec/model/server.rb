@@ -228,8 +228,8 @@ module Model
       client.place = nil if client.value == value
       return [:held] unless scenario.fails_over
 
-      # A process that knows the new primary must not use the old one. If it gets a lease there, the
-      # checker treats the lease as one that both servers know.
+      # A process that knows the new primary must not use the old one. If it gets a lease there,
+      # the lease counts as one of both servers, so that no other lease may exist beside it.
       [:held, nil, nil, nil, nil, @late_to_old ? Failover::BOTH : line_here]
     end
 

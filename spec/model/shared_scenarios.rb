@@ -3,9 +3,9 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of locks with several holders. Here, `idle` counts the time in which the holders
-  # leave room for the first running waiter, but it still waits. An earlier waiter may be frozen.
-  # Then the rest of the holders' leases counts, and so does the baton of the frozen waiter.
+  # The scenarios of locks with several holders. Here, `idle` limits how long the first running
+  # waiter may wait although the holders leave room for it. If an earlier waiter is frozen, that
+  # includes the rest of the holders' leases, and the baton of the frozen waiter.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B

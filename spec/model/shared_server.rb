@@ -152,9 +152,9 @@ module Model
         (inside.min_by(&:left).mode == share[0] || !rules[:one_mode])
     end
 
-    # Tells the first waiter that listens when to look, and removes the waiters before it. Returns
-    # that waiter, or nil if none listens. Returns :unfinished if one call may not try any more
-    # waiters.
+    # Finds the first waiter that listens, tells it when to look, and removes the waiters before
+    # it. Returns that waiter, or nil if none listens. Returns :unfinished if one call may not try
+    # any more waiters.
     def tell_first(time)
       while (first = queue.first)
         return :unfinished if @tries == 0
@@ -205,8 +205,8 @@ module Model
       called
     end
 
-    # There is room for this client. Is it also the next one, because no running waiter is before
-    # it?
+    # Is this client, for which there is room, also the next one? It is if no running waiter is
+    # before it.
     def comes_next?(value)
       loop do
         return true unless rules[:strict_order]

@@ -241,8 +241,8 @@ module Model
       !scenario.saturated && (!home(i).away || (subscribed?(i) || waiters(scenario.homes[i]).any?))
     end
 
-    # In a saturated scenario, a client that has finished begins again. So a holder keeps the lock
-    # until another client queues, but not beyond its lease.
+    # In a saturated scenario, a client that has finished begins again. A holder keeps the lock
+    # until another client queues, but not beyond its lease (see last_moment?).
     def may_finish?(client)
       !scenario.saturated || client.kind == :older || queue.any? ||
         clients.one? { |other| other.kind == :patient }

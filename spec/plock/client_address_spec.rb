@@ -269,7 +269,8 @@ RSpec.describe Plock::ClientAddress do
           .to raise_error(Plock::UnsupportedError, /sentinels that differ in their TLS/)
       end
 
-      # redis-client gives the servers' settings to the sentinels that it discovers.
+      # To sentinels that it discovers, redis-client gives the settings of the servers, and not
+      # those that the application gave for its sentinels.
       it "leaves out those that the client has heard of since" do
         config = RedisClient.sentinel(
           url: "rediss://main",

@@ -8,8 +8,8 @@ RSpec.describe "Garbage collection" do
 
   let(:key) { unique_key }
 
-  # In seconds. All calls of `work` take less, even under valgrind with a garbage collection at
-  # each allocation.
+  # In seconds: longer than all calls of `work` take, even under valgrind with a garbage collection
+  # at each allocation.
   let(:long_s) { 3_600 }
 
   # Calls each operation of the binding once.
@@ -136,7 +136,8 @@ RSpec.describe "Garbage collection" do
         resident.call
       end
     end
-    # A leak grows in every round. Half a KiB for each store would be 150 KiB.
+    # A leak grows in every round, so the round with the least growth decides. If each store leaked
+    # half a KiB, that round would show 150 KiB.
     expect(measured.each_cons(2).map { |before, after| after - before }.min).to be < 150
   end
 end

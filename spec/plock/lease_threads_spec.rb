@@ -16,14 +16,14 @@ RSpec.describe "A lease that several threads use" do
   let(:store) { open_store(gate.url, namespace: SecureRandom.hex(8), **timeouts) }
   let(:key) { unique_key }
 
-  # Runs the call on another thread. The gate holds its reply back until the block has begun a call
-  # of its own. Other connections that the block needs are not held up.
+  # Runs the call on another thread. Until the block ends, the gate holds back all replies on each
+  # connection on which `request` has passed.
   def while_under_way(call, request = "EVALSHA")
     gate.forget
     gate.hold(:reply, after: request)
     thread = background { call.call }
     gate.await(:request, request)
-    await_sleep(thread) # the request may have come from the worker thread instead
+    await_sleep(thread) # because the worker thread may have sent the request that the gate saw
     yield
   ensure
     gate.clear
@@ -276,8 +276,8 @@ RSpec.describe "A lease that several threads use" do
     lease.release
   end
 
-  # The extensions ask for more time than a renewal does, because a shorter extension would wait
-  # for a renewal that is under way.
+  # The extension asks for more time than a renewal does. A shorter extension would wait for a
+  # renewal that is under way.
   it "is renewed and extended and released at the same time" do
     lost = Queue.new
     lease = take("a lock", renew: true, on_lost: lost.method(:push))

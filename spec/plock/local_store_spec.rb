@@ -31,8 +31,8 @@ RSpec.describe Plock::LocalStore do
     process
   end
 
-  # Runs the block in a process, and then kills that process. Under valgrind, a process that kills
-  # itself can take half a minute to end.
+  # Runs the block in a child, and then kills the child. The child does not kill itself, because
+  # under valgrind that can take half a minute.
   def in_killed_process
     done, tell = IO.pipe
     process = fork do
@@ -83,7 +83,7 @@ RSpec.describe Plock::LocalStore do
             "XDG_RUNTIME_DIR" => "#{folder}/missing", "TMPDIR" => "#{folder}/missing too"
           }
         )
-      # Other users may write to /tmp, so the path is the result, or part of an error about that.
+      # If other users can write to /tmp, the output is an error that names the path.
       expect(output).to include("/tmp/plock-#{Process.euid}/locks")
     end
 
@@ -221,7 +221,7 @@ RSpec.describe Plock::LocalStore do
       expect(store.status("a").remaining).to be_between(1, long)
     end
 
-    # Tells for each kind of lock whether it is still held after the process that adopted it was
+    # Returns for each kind of lock whether it is still held after the process that adopted it was
     # killed.
     def held_after_adoption(**options)
       permits, readers, writer =

@@ -24,7 +24,7 @@ RSpec.describe "Metrics, traces and logs" do
           STORE = Plock::Store.open(ADDRESS)
           STORE.acquire("first of all") { nil } # now the secret is known to agree
 
-          # Calls that leave C raise.
+          # From now on, an acquire that is not made in C raises.
           def forbid_ruby
             local = STORE.is_a?(Plock::LocalStore)
             (local ? %i[take_for take_all_for] : %i[take take_all]).each do |taking|

@@ -14,7 +14,7 @@ RSpec.describe "A user with few rights" do
 
   def admitted = open_store(server.url(user: "locks", password: "correct horse", db: database))
 
-  # Makes the user with these rules, of which one may be replaced or left out.
+  # Creates the user with these rules. The rule `without` is left out, or replaced by `with`.
   def let_in(rules, without: nil, with: nil)
     expect(rules).to include(without) if without
     server.call(
@@ -28,9 +28,9 @@ RSpec.describe "A user with few rights" do
     )
   end
 
-  # Grants all permissions, releases the leases of a failed attempt, and ends its waiters.
-  # Otherwise, a later attempt could hand its lock to such a waiter, which would lack a permission
-  # for its release.
+  # Grants all permissions, and then ends the waiters and releases the leases of a failed attempt.
+  # Otherwise, a later attempt could hand its lock to one of these waiters. That waiter could not
+  # release the lock without the missing permission.
   def clear_away
     server.call("ACL", "SETUSER", "locks", "~*", "&*", "+@all")
     threads.each(&:kill).each { |thread| eventually { !thread.alive? } }.clear
@@ -67,8 +67,8 @@ RSpec.describe "A user with few rights" do
     expect(store.once(key, within: 10) { :ran }.value).to be :ran
   end
 
-  # First, breaks a read lease that `at_least:` keeps taken. Then a writer waits for a reader,
-  # extends its lease and downgrades it, so that the next reader enters.
+  # First, breaks a read lease that has been released, but that `at_least:` still keeps. Then a
+  # writer waits for a reader, extends its lease and downgrades it, so that the next reader enters.
   def use_shares(lock, others)
     lock.read(at_least: 5).tap { |lease| taken << lease }.release
     lock.break
@@ -87,8 +87,8 @@ RSpec.describe "A user with few rights" do
     expect([background { lock.try_write(wait: 0.1) }.value, lease.release]).to eq [nil, true]
   end
 
-  # Ignores the command that names the connection, because it may be denied. Redis 6 reports only
-  # the command's name.
+  # Ignores the command that names the connection, CLIENT SETNAME, because it may be denied. Redis 6
+  # reports it without its subcommand.
   def expect_nothing_denied(but: []) =
     expect(denied - %w[client|setname client] - but).to be_empty
 
@@ -160,8 +160,8 @@ RSpec.describe "A user with few rights" do
     clear_away
   end
 
-  # Makes the calls that need the permissions above. One caller waits for the lock, and another
-  # caller hands it over to a waiter.
+  # Makes the calls that need the permissions above: the user waits for a held lock until a
+  # timeout, acquires the lock later, and hands it over to a waiter.
   def missing(store = admitted, key = unique_key)
     holds = take(holder, key)
     background { store.try_acquire(key, wait: 0.3) }.value

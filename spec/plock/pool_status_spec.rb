@@ -63,8 +63,7 @@ RSpec.describe Plock::PoolStatus do
       expect(pool.status.to_a).to eq([1, 0, 1, 0, 2])
     end
 
-    # At some steps, the signal comes before the block runs. A store's examples of interrupts also
-    # check the counts of the store's pool.
+    # If the signal comes before the pool has opened a connection, none is idle afterwards.
     it "counts a connection once, at whatever step a signal handler raises" do
       steps = (1..500).find do |step|
         cut_off = interrupted_at(step, by_signal: true) { pool.with(soon) { nil } }

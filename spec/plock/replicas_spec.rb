@@ -24,7 +24,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   let(:key) { "replicated:#{SecureRandom.hex(8)}" }
   let(:options) { { namespace: SecureRandom.hex(8), attempt_timeout: 20, wait: 0 } }
   let(:store) { used(open_store(primary.url, replicas: 2, command_timeout: 20, **options)) }
-  # For leases that are never confirmed. The store above waits longer, in case the machine is slow.
+  # For leases that are never confirmed: this store gives up sooner than the one above.
   let(:hasty) { used(open_store(primary.url, replicas: 2, **options)) }
   let(:plain) { used(open_store(primary.url, **options)) }
 
@@ -273,7 +273,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     dump = plain.acquire(key, ttl: 30).dump
     stop_one
     expect(refusal { hasty.adopt(dump) }.code).to eq(:unreplicated)
-    eventually { free? } # because no other process knows the new token
+    eventually { free? } # only the refused call knows the new token, so it must release the lock
   end
 
   it "counts for the lock of a named owner, too" do

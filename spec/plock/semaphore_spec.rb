@@ -76,7 +76,7 @@ RSpec.describe Plock::Semaphore do
       process
     end
     [0, 3].each { |number| line[number].signal(:KILL) && line[number].wait }
-    # The leases end one after another, because waiters that are called together may enter in any
+    # The leases end one after another, because waiters that are admitted together may enter in any
     # order.
     lease.release
     fences = [1, 2, 4, 5].map { |number| line[number].hear }

@@ -9,8 +9,7 @@ RSpec.describe Plock::Store do
   let(:owner) { Plock.token }
 
   describe ".open" do
-    # Returns the arguments that the engine would receive. With a server, these rules could not be
-    # tested.
+    # Returns the URL and the settings that the engine would receive. No server is needed.
     def given(source, **options)
       seen = nil
       allow(described_class).to receive(:connect) do |url, settings|

@@ -63,7 +63,7 @@ RSpec.describe "The status after a timeout" do
     },
     "a store in memory" => -> { open_store("memory:") }
   }.each do |name, opened|
-    # On Redis, a caller waits for the answer to its leave for at most 20 ms.
+    # On Redis, a caller that leaves the queue waits at most 20 ms for the answer.
     context "on #{name}", *(:timing if name == "Redis") do
       let(:store, &opened)
 

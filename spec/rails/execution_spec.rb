@@ -35,8 +35,8 @@ RSpec.describe "Code of an application of Rails" do
       RUBY
     end
 
-    # Each new Import waits for the previous Import's lease. The example releases that lease
-    # itself, because the old code is gone.
+    # Loading the class Import acquires its lease. After a reload, the new class would wait for the
+    # old class's lease, so the example releases the old lease first.
     it "finds the default store as it was, and what was held by the old code still held" do
       expect(told(<<~RUBY, environment: "development")).to eq("true\nfalse\ntrue\n[1, true]\nnil\n")
         default, old = Plock.store, Import

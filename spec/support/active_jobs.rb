@@ -50,7 +50,7 @@ module Support
         end
       end
 
-      # Makes each job that is put off due after 0.05 s.
+      # From now on, a job that is put off is due 0.05 s later.
       def hurry = Plock::Guard::Backoff.define_singleton_method(:delay) { |_times| 0.05 }
 
       # Keeps jobs in a list. `work_list` runs the next one, whenever it is due.

@@ -67,7 +67,8 @@ module Support
 
     # @param name [String]
     # @param each [Integer] how many keys on each primary
-    # @return [Array<String>] keys that begin with this name. The primaries take turns.
+    # @return [Array<String>] keys that begin with this name. Consecutive keys are on different
+    #   primaries.
     def spread(name, each: 3)
       found = primaries.to_h { |one| [one, []] }
       (0..).each do |number|
@@ -104,11 +105,12 @@ module Support
       from
     end
 
-    # Waits until the block is true. Nodes may disagree about a slot for ever, in two ways. Two
-    # nodes with the same epoch may both claim the slot. Then a greater epoch decides. Or no node
-    # claims the slot, because each of two nodes names the other as its owner. That happens when an
-    # outdated message with a greater epoch reaches the new owner after it got the slot. Then only a
-    # maintainer can assign the slot.
+    # Waits until the block is true. Meanwhile, settles what the nodes cannot settle themselves:
+    #
+    # - Two nodes with the same epoch claim the slot. New epochs decide between them.
+    # - No node claims the slot, because each of two nodes names the other as its owner. Only an
+    #   assignment of the slot helps. This happens when an outdated message with a greater epoch
+    #   reaches the new owner after it got the slot.
     def await_agreement(slot)
       started = decided_at = now
       await do

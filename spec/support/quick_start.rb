@@ -15,7 +15,7 @@ module Support
       program = File.join(Supervisor.folder, "gems.rb")
       File.write(program, "$LOAD_PATH.insert(Gem.load_path_insert_index, *#{folders.inspect})\n")
       ENV["RUBYOPT"] = ENV["RUBYOPT"].sub(BUNDLER, "-r#{program}")
-      ENV.delete("BUNDLER_SETUP") # newer versions of RubyGems would load Bundler for this
+      ENV.delete("BUNDLER_SETUP") # if it is set, newer versions of RubyGems load Bundler
     end
   end
 end

@@ -101,7 +101,8 @@ module Support
       )
     end
 
-    # The sentinels find each other by hello messages. This setting does not exist in Redis 6.
+    # Sets how often the sentinels send the hello messages by which they find each other. Redis 6
+    # does not have this setting.
     def hello_every(milliseconds)
       sentinels.each do |one|
         one.call("SENTINEL", "DEBUG", "publish-period", milliseconds.to_s)

@@ -3,8 +3,8 @@
 require_relative "failures"
 
 module Support
-  # Ways in which a call can wait. Each lambda prepares an example that includes "with a gate". It
-  # returns another lambda, which blocks until a later call has begun to wait.
+  # Ways in which a call can wait. Each lambda prepares an example that includes "with a gate",
+  # before the call. It returns another lambda, which blocks until the call has begun to wait.
   WAYS_TO_WAIT = {
     "for a lock that another caller holds" => ->(example) do
       example.shared_redis.call("SET", example.key, "somebody", "PX", 60_000)

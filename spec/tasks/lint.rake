@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Compiles the engine, the C tests and the binding without a warning, with both compilers.
+# Compiles the engine, the C tests and the binding with both compilers. A warning is an error.
 
 require_relative "../../bin/support/toolchain"
 

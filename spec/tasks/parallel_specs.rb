@@ -22,8 +22,8 @@ module ParallelSpecs
 
   # Tags of examples that measure time, or that must run alone on the machine.
   ALONE = %w[timing alone].freeze
-  # FULL has tags of examples that only `bin/test --full` runs. Those that also have a tag of ALONE
-  # have the tag in FULL_ALONE.
+  # FULL has tags of examples that only `bin/test --full` runs. If such an example also has a tag of
+  # ALONE, it has the tag in FULL_ALONE.
   FULL = %w[slow databases].freeze
   FULL_ALONE = %w[full_alone].freeze
 

@@ -14,10 +14,10 @@ module Torture
     end
 
     # @param name [String] a worker's name, or PROCESSOR and a number
-    # @param credit [Integer] how much of from..to it could not run, in nanoseconds
+    # @param credit [Integer] for how many nanoseconds of from..to it could not run
     def add(name, from, to, credit) = @spans[name] << [from, to, credit]
 
-    # How much of from..to the worker could not run, in nanoseconds.
+    # For how many nanoseconds of from..to the worker could not run.
     def of(worker, from, to)
       counted_to = 0
       spans(worker, from, to)

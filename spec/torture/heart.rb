@@ -4,9 +4,9 @@ require_relative "journal"
 
 module Torture
   # A thread that does nothing but wake up often. While it cannot wake up, no other thread of the
-  # process can return from a call. That is not the lock's fault if the process is working or
-  # waiting for a processor. Otherwise, it may be the lock's fault, because a thread may be waiting
-  # without letting the other threads run.
+  # process can return from a call. The lock is not to blame if the process meanwhile works or waits
+  # for a processor. Otherwise, the lock may be to blame: a thread may be waiting without letting
+  # the other threads run.
   class Heart
     BEAT = 0.01
     LATE = 0.005
@@ -38,7 +38,7 @@ module Torture
       @journal.write(:gap, from, @last, excused(cpu, gap)) if gap > Torture.ns(LATE)
     end
 
-    # How much of the gap is not the lock's fault. It is all of the gap if the kernel does not
+    # For how much of the gap the lock is not to blame. Returns the whole gap if the kernel does not
     # tell how long threads waited.
     def excused(cpu, gap)
       now = delays

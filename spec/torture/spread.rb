@@ -18,8 +18,8 @@ module Torture
           .sort_by(&:from)
     end
 
-    # Yields each part that must not have entered, after the part that was inside at that moment.
-    # apart: tells whether two calls may be inside together for other reasons.
+    # Yields two parts for each conflict: one that was inside, and one that entered although it must
+    # not. apart: tells whether two calls may be inside together for other reasons.
     def conflicts(apart = ->(_, _) { false })
       inside = []
       @parts.each do |part|

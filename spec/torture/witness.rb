@@ -165,8 +165,8 @@ module Torture
       fences(entered) { |timely| successors(timely) }
     end
 
-    # Pairs each call with one of the calls that had ended before it asked. That is the call with
-    # the highest fence.
+    # Pairs each call with a call that had ended before it asked. Of several such calls, takes the
+    # call with the highest fence.
     def successors(timely)
       gone = timely.select(&:ended).sort_by(&:ended)
       highest = nil
@@ -209,8 +209,8 @@ module Torture
     end
 
     # How long after the beginning of the call the interrupt arrives, in nanoseconds. If the process
-    # is stopped, the thread that interrupts the call wakes that much later, because ppoll(2) then
-    # continues with the remaining time.
+    # is stopped, the thread that interrupts the call wakes later by the time of the stop, because
+    # ppoll(2) then continues with the remaining time.
     def interrupted_after(call, came_back)
       call.interrupt +
         stops(call, call.asked, came_back).sum do |began, over|
@@ -309,7 +309,8 @@ module Torture
       end
     end
 
-    # When the call must be gone from the server: after SOON without any blow.
+    # The moment by which the call must be gone from the server: SOON after its end, and SOON after
+    # each blow until then.
     def gone_from_server(call, last)
       blows = history.suffered(call, call.asked, last).sort_by { |_, from, _| from }
       blows.reduce(call.ended + SOON) do |due, (_, from, to)|
@@ -412,8 +413,8 @@ module Torture
       end
     end
 
-    # Since when the waiter is queued. If the server has forgotten the key, the waiter counts as
-    # queued again after REMEMBERED.
+    # The moment from which the waiter counts as queued. If the server has forgotten the key, the
+    # waiter has another REMEMBERED to come back into the queue.
     def queued_since(waiter, served)
       return unless waiter.queued
 

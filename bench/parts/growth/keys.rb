@@ -25,7 +25,8 @@ module Bench
       }.freeze
 
       MIB = 1024.0 * 1024
-      # with fewer keys, other changes of the memory hide how much the keys use
+      # With fewer keys, the memory per key is not shown, because other changes in memory use are
+      # larger than the memory of the keys.
       FEW = 1_000
 
       private

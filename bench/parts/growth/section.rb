@@ -8,7 +8,7 @@ module Bench
     # A figure that is measured at each step.
     # title: its heading, with the unit. digits: the number of digits after the point.
     # least: in comparisons, a smaller value counts as this value, because smaller differences are
-    # noise. If least is nil, the figure is not compared, because it must grow or is a share.
+    # noise. If least is nil, the figure is only shown, and not compared between steps.
     # plot: the name of its picture's file, or nil.
     Figure = Struct.new(:title, :digits, :least, :plot, keyword_init: true) do
       def text(value) = value.nil? ? "–" : Growth.number(value, digits)
@@ -40,9 +40,9 @@ module Bench
       MARK = "▲"
       HUGE_STEPS = [].freeze # further steps with --huge
 
-      # If log n grows by a factor f, a figure may grow by f times this factor. This bound applies
-      # from one step to the next, and from the first step to the last. It allows for other load on
-      # the machine, which easily multiplies a figure by 1.5.
+      # If log n grows by a factor f, a figure may grow by a factor of at most SLACK * f. This bound
+      # applies from one step to the next, and from the first step to the last. SLACK allows for
+      # other load on the machine, which easily multiplies a figure by 1.5.
       #
       # If n grows tenfold from 100 or more, log n grows by a factor of at most 1.5, so a figure
       # may grow by a factor of at most 3. A figure that is proportional to n grows by a factor of

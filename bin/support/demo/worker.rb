@@ -44,8 +44,8 @@ module Demo
     # Orders the worker to enter once more, and then to stay inside until it is killed.
     def stay = @orders.write(STAY)
 
-    # Orders the worker to end after its next section. If the demo ends, its workers also do so,
-    # because their pipes are then closed.
+    # Orders the worker to end after its next section. The end of the demo has the same effect,
+    # because it closes the worker's pipe.
     def stop
       @orders.write(STOP)
     rescue Errno::EPIPE

@@ -11,7 +11,7 @@ module Parse
     # @api private
     class ClaimedMutex
       # Seconds after which a waiter checks that the holder's thread is alive. Waiters do this only
-      # if the holder locked without a block, because only then may it end without a release.
+      # if the holder locked without a block. With a block, a thread that ends releases the mutex.
       LOOK_S = 0.1
 
       private_constant :LOOK_S
@@ -42,7 +42,8 @@ module Parse
 
             @freed.wait(@guard, @blockless ? [left, LOOK_S].compact.min : left)
           end
-          # drops a dead thread's claim first, because an interrupt may come at any line
+          # drops a dead thread's claim first; if an interrupt came after the line that sets
+          # @thread, that claim would count as held by this thread
           @claim = nil
           @blockless = blockless
           @fiber = ::Fiber.current

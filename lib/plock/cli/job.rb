@@ -112,8 +112,8 @@ module Plock
         when CONTINUED then go_on
         when CHILD then nil # each round checks the command
         else
-          # Remembers that the whole job must stop. If the command is just about to use the
-          # terminal, TTIN or TTOU may stop it before this signal does.
+          # Remembers that the whole job must stop. TTIN or TTOU may stop the command before this
+          # signal does, and `stop` would then let the command continue.
           @to_stop ||= JOB_STOPS.include?(number)
           @child.kill(number)
         end
@@ -139,7 +139,7 @@ module Plock
 
         @terminal.take_back
         continued = stop_job(signal)
-        # the system also sends SIGHUP to a stopped job that no shell can continue
+        # as the system does to a stopped job that no shell can continue
         @child.kill("HUP") if wants && !continued
         go_on
       end

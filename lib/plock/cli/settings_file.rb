@@ -60,7 +60,7 @@ module Plock
       def self.there?(path)
         File.lstat(path) && true
       rescue Errno::EACCES
-        File.directory?(File.dirname(path)) # the file may exist, but this user cannot see it
+        File.directory?(File.dirname(path)) # the file may exist, hidden from this user
       rescue SystemCallError
         false
       end

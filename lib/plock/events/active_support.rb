@@ -10,8 +10,8 @@ module Plock
     #
     # @api private
     module ActiveSupportBridge
-      # Makes a finished event return its times as Time objects. For instrumented blocks, listeners
-      # also receive Time objects.
+      # Makes a finished event return its times as Time objects, like the times that listeners
+      # receive for an instrumented block.
       module Ended
         # @return [Event]
         attr_accessor :source

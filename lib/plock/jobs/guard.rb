@@ -72,7 +72,7 @@ module Plock
       #   keeps its key after it is due
       # @option options [Locking, String, #call, nil] :store the store of the keys: an open store,
       #   a URL, or a callable that returns a store at the first use. A store at a URL names its
-      #   keys as the default store does. The default is the default store.
+      #   keys as the default store does. Without this option, the keys are in the default store.
       # @return [nil]
       # @raise [ArgumentError] an option is invalid, or the class is not a job class
       #

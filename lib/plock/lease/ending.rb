@@ -47,7 +47,7 @@ module Plock
       def over? = @hold.nil? || @released || @given_away || @hold.inherited?
 
       # Begins a release or a hand-over. Only one thread or fiber at a time can do so. Other threads
-      # and fibers wait here until its release has ended, or until the lease is handed over or
+      # and fibers wait here until that release has ended, or until the lease is handed over or
       # expires. The caller must call {#release_over} in an `ensure`.
       #
       # @api private
@@ -109,9 +109,9 @@ module Plock
         tell(:release_failed, held_for || 0.0, **details)
       end
 
-      # Records a release that ended without an answer. Masks cannot prevent this if the fiber is
-      # stopped, or if a signal handler raises. The store continues the release. If the lease is
-      # still valid, the release had not begun, and can be repeated.
+      # Records a release that was cut off before its answer came. Masks do not prevent this if the
+      # fiber is stopped, or if a signal handler raises. The store continues the release. Records
+      # nothing if the lease is still valid: then the release had not begun, and can be repeated.
       #
       # @api private
       # @param held_for [Float, nil] as {#releasing} returned it; nil: no release began
@@ -138,7 +138,7 @@ module Plock
         since = releasing
         released((trailing && @hold.release_trailing(keep)) || @hold.release(keep), since)
       rescue *Locking::Acquisition::STORE_FAILURES => e
-        @released = true # as far as plock can release it; the caller receives the error
+        @released = true # a second release could do no more; the caller receives the error
         tell_of_failure(e, since)
         raise
       ensure

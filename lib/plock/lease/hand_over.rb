@@ -42,7 +42,7 @@ module Plock
 
       # Takes the lease over again after {#hand_on}, perhaps in another process. If the store no
       # longer has the hold, the lease is lost. `max_hold:` and `at_least:` still count from the
-      # first acquire. Can start over after any of its steps.
+      # first acquire. If an interrupt stops this method, it can start over.
       #
       # @param store [Locking]
       # @raise [Error] the request to the store failed; the lease is not valid here, and is
@@ -95,8 +95,9 @@ module Plock
         !store.adopt_hold(@hold.dump, *options, **replicas) { |hold| @hold = hold }.nil?
       end
 
-      # Releases the lease if {#hand_on} gave it up, because the caller does not receive the dump.
-      # Can start over after any of its steps.
+      # Releases the lease if {#hand_on} gave it up. The caller of {Lease#dump} does not receive the
+      # dump, so no process can adopt the lease. If an interrupt stops this method, it can start
+      # over.
       def take_back
         return unless handing_on?
 

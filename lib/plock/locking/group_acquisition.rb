@@ -175,8 +175,8 @@ module Plock
         names.find { |name| !fill_one(name, group, options, deadline) }
       end
 
-      # @return [String, nil] the store key of a lease that is lost or in doubt; nil: all keys are
-      #   held
+      # @return [String, nil] the store key of a lost lease that could not be acquired again; the
+      #   first store key if the store failed; nil: all keys are held
       def refresh(group, options, deadline)
         lost = lost_meanwhile(group, options)
         lost.first unless lost.empty? || fill_together(lost, group, options, deadline).nil?

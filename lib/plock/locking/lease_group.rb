@@ -117,7 +117,7 @@ module Plock
         taken.each { |lease| lease.hold = nil }
       end
 
-      # Releases at the end of the block or of a failed attempt. Raises nothing.
+      # Releases the leases at the end of the block, or after a failed attempt. Raises nothing.
       def finish
         @options.used || @told ? release : give_back
       rescue Error => e
@@ -169,7 +169,7 @@ module Plock
         answers = give_up(leases, keep, nil)
       rescue *Acquisition::STORE_FAILURES => e
         leases.zip(since) { |lease, held_for| lease.tell_of_failure(e, held_for) if held_for }
-        since = [] # subscribers have been notified
+        since = [] # {Ending#cut_off} must not notify subscribers again
         raise
       ensure
         leases.zip(since) { |lease, held_for| lease.cut_off(held_for, before) } unless answers

@@ -2,10 +2,10 @@
 
 module Plock
   module Locking
-    # The leases that one fiber holds for the blocks and monitors that it is inside. While the
-    # fiber waits, no other code can release these leases. A lease that has ended, or that belongs
-    # to the parent process, does not count. A lease that was returned to the caller does not count
-    # either, because another thread may release it.
+    # The leases of the blocks and monitors that one fiber is inside. While the fiber waits, no
+    # other code can release these leases. A lease that has ended, or that belongs to the parent
+    # process, does not count. A lease that was returned to the caller does not count either,
+    # because another thread may release it.
     #
     # Each fiber has an Array in which stores and leases alternate, the innermost lease last. The
     # binding also adds to this Array and removes from it (binding_direct.c).

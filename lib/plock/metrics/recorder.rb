@@ -133,7 +133,8 @@ module Plock
 
       def release_failed(event, labels) = failed(:failed_releases, event, labels)
 
-      # A loss that is noticed after the release belongs to no known lease.
+      # If a loss is noticed only after the release, the lease is no longer known, and its time has
+      # already been recorded.
       def failed(name, event, labels)
         known = forget(event.lease_id)
         held_for(event, known) if known

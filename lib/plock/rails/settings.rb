@@ -24,8 +24,8 @@ module Plock
       FILE = "plock.yml"
       CONFIG = "config.plock"
 
-      # Settings that must have a value if a deployed application names them. Each has an
-      # environment variable that can supply the value.
+      # In a deployed application, these settings are refused if they have a name but no value,
+      # unless their environment variable is set.
       NEEDED = {
         secret: Locking::StoreConfig::SECRET_VARIABLE, url: Configuration::URL_VARIABLE,
         namespace: Configuration::NAMESPACE_VARIABLE

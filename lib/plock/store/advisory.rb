@@ -14,8 +14,8 @@ require_relative "advisory/postgresql_locks"
 module Plock
   class Store
     # Locks of a database that need no table: PostgreSQL's advisory locks, and GET_LOCK of MySQL and
-    # MariaDB. The database holds a lock for as long as its connection lives, so the lock of a
-    # process that dies is free at once. The database serves waiters in the order of their
+    # MariaDB. The database holds a lock for as long as the holder's connection lives, so the lock
+    # of a process that dies is free at once. The database serves waiters in the order of their
     # arrival. The store needs `require "plock/store/advisory"`.
     #
     # Each lease and each waiter uses a connection of its own, so a process can have at most
@@ -135,7 +135,8 @@ module Plock
         lease.connect(deadline) unless lease.connection
         seconds = how == :once ? 0.0 : request.left.clamp(0.001, @locks.longest_wait)
         lease.note(lease.connection.server_id) if seconds.positive? && lease.server_id.nil?
-        deadline = Clock.now + seconds + GRACE_S if seconds.positive? # the statement waits
+        # the statement itself may wait for this many seconds
+        deadline = Clock.now + seconds + GRACE_S if seconds.positive?
         asked_at, server_id, fence =
           @locks.lock(lease.connection, lease.key, lease.share, seconds, deadline)
         return unless fence
@@ -148,12 +149,11 @@ module Plock
 
         lease.note(server_id)
         AcquireRequest::Answer.new(fence, seconds.zero? ? asked_at : Clock.now)
-      rescue Database::Connection::Again # the statement collided with another request
+      rescue Database::Connection::Again # the statement may succeed if it is sent again
         nil
       end
 
-      # The database queues waiters. A request waits in this process only after its statement
-      # collided with another one.
+      # The database queues waiters. A request waits in this process only between two statements.
       def line_up(_request) = AcquireRequest::Place.new
 
       # Releases every lock that the lease's connection holds. If that fails, closes the connection.
@@ -234,8 +234,8 @@ module Plock
         raise UnsupportedError, @locks.class::ADVICE
       end
 
-      # Lends a connection for one call. The pool opens one more for it if leases and waiters use
-      # all connections.
+      # Lends a connection for one call. If leases and waiters use all connections, the pool opens
+      # one more.
       def beside(deadline, &block) = @pool.with(deadline, Pool::RELEASE, &block)
 
       def disconnect = @pool.close

@@ -137,8 +137,8 @@ module Plock
         single = lease.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, lease.key, lease.token, by: deadline)
-          # refreshes the place after a third of its time, and also if it lasts too long because it
-          # was written before the clock was set back
+          # refreshes the place after a third of its time; also a place with too much time left,
+          # which was written before the clock was set back
           kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
           if kept && !(first && left <= 0)
             return AcquireRequest::Answer.new(nil, nil, seconds(left), first)

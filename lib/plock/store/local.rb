@@ -137,7 +137,8 @@ module Plock
     end
 
     # @api private
-    # @param heir [String, nil] the dump of another lease, whose token this one gets; nil: a new one
+    # @param heir [String, nil] the dump of another lease, whose token becomes the new token; nil:
+    #   the new token is random
     def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &taken)
       key, token = LocalHold.read(dump)
       adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)

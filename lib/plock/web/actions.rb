@@ -13,8 +13,8 @@ module Plock
     #
     # @api private
     class Actions
-      # Forbids inline scripts and styles, anything from other origins, and other pages to frame
-      # this one.
+      # Forbids inline scripts and styles, and anything from other origins. No other page may show
+      # this one in a frame.
       POLICY = [
         "default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'",
         "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"

@@ -28,8 +28,8 @@ RSpec.describe "Guarded ActiveJobs" do
       see "held in the queue", held, ["Both #{ids[2]}", "Queued #{ids[1]}"]
       GO << true
       eventually { DONE.size == 3 }
-      # Running sees its own lock and those of two queued jobs; Queued sees the lock of Both. Both
-      # holds a lock on its job id also.
+      # While Running runs, three locks are held: its own, and those of the two queued jobs. While
+      # Queued runs, only Both holds a lock. Both runs with two locks: on its key and on its job id.
       see "held while they ran", done, [2 + 1, 1, 2]
       eventually("held when they were done") { held.empty? }
     RUBY

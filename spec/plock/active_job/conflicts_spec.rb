@@ -126,7 +126,7 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
       eventually { held.empty? }
       lease = Plock.acquire("k")
       PutOffQueued.perform_later(1)
-      # It is put off once when it is pushed, and once when it is due.
+      # The job is put off once when it is pushed, and once when it is due.
       eventually { LOG.string.scan(/PutOffQueued \S+ put off/).size == 2 }
       lease.release
       eventually { DONE.size == 1 }
@@ -146,7 +146,7 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
       data = Import.new.serialize
       first = Thread.new { ActiveJob::Base.execute(data) }
       REST.pop
-      ActiveJob::Base.execute(data) # as a queue does that thinks the first one is dead
+      ActiveJob::Base.execute(data) # as a queue does if it takes the first run for dead
       see "log", LOG.string, /put off for \d\.\d s \(its own earlier run has not ended\)/
       2.times { |n| GO << n }
       first.join

@@ -50,7 +50,7 @@ RSpec.describe "A guarded ActiveJob that fails" do
       Again.perform_later
       eventually("kept") { remaining("again").between?(1_090, 1_100) }
       Plock.each_lock { |status| Plock.break(status) }
-      exit!(0) # not in a thousand seconds
+      exit!(0) # without waiting for the job that is due in 1,000 s
     RUBY
   end
 

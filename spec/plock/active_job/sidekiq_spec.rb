@@ -66,7 +66,7 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
   it "keep them through Sidekiq's retries, and give them back when they die" do
     run_on_sidekiq(<<~'RUBY')
       class Failing < Both
-        # From Sidekiq 8 on, also without Rails.
+        # Sidekiq 8 gives jobs this method; before, only Sidekiq with Rails does.
         sidekiq_options(retry: 1) if respond_to?(:sidekiq_options)
         def perform = (DONE << Plock.status("k").fence) && raise(OnceFailed)
       end

@@ -250,7 +250,8 @@ RSpec.describe "plock without a server" do
     end
     expect(File.read(precious)).to eq "no one else has this\n"
     left = Dir.children(folder)
-    # If locks end with their process, plock locks NAME.lock before it reads the file NAME.
+    # On a system whose file locks belong to processes, plock locks NAME.lock before it reads the
+    # file NAME.
     beside = store.liveness ? [] : %w[precious.lock]
     expect(left).to match_array ["precious", *beside]
   end

@@ -88,8 +88,8 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
 
   def count(server) = server.call("ZCARD", Support::Scripts.queue(lock))
 
-  # How many scripts the server has run. When the channel is open on the new primary, each waiter
-  # asks that primary for its place.
+  # How many scripts the server has run. As soon as the channel to the new primary is open, each
+  # waiter runs one there, to ask for its place.
   def requests(server)
     stats = server.call("INFO", "commandstats")[/cmdstat_evalsha:(.*)/, 1].to_s
     stats[/\bcalls=(\d+)/, 1].to_i - stats[/failed_calls=(\d+)/, 1].to_i

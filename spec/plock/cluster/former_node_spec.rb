@@ -60,8 +60,8 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     expect(lease.release).to be(true)
   end
 
-  # The idle process loads the map again after each move that it notices. If it has done so since
-  # the key moved back, it is refused. Otherwise, it may get the key.
+  # The idle process loads the map again after each move that it notices. If its map is newer than
+  # the key's last move, the process is refused. If its map is older, it may get the key.
   it "may grant a key to a process that has not seen it leave" do
     held = keys.first
     idle = used(open_store(cluster.url))

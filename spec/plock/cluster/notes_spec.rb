@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# If a lock is acquired while its slot moves, its note is on the new node. Then the companion of
-# an earlier lease arrives from the old node, and replaces that note.
+# If a lock is acquired while its slot moves, the note about its holder is on the new node. Then
+# the note about an earlier holder arrives from the old node, and replaces it.
 RSpec.describe "A store on a Redis Cluster where a move has replaced the note of a holder", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

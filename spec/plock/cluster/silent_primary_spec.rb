@@ -5,7 +5,7 @@ require "support/cluster"
 require "support/store_contract"
 
 # If a primary is stopped, nothing closes its connections, so only a call can notice the failover.
-# The lease itself is not renewed until 20 s after its grant.
+# Renewals do not help: after the first one, the next is due only 20 s later.
 RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alone,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

@@ -15,13 +15,6 @@ RSpec.describe "A process at its limits" do
     [e.class.name, e.code]
   end
 
-  # Waits for the middle of a second. At the start of each second, a waiter asks for the lock, even
-  # without a place in the queue. If the answer came just before the end of `wait:`, the call would
-  # report a held lock instead of the failure.
-  def between_seconds
-    sleep(0.1) until (Time.now.to_f % 1).between?(0.2, 0.7)
-  end
-
   it "without a descriptor: a typed error, and the next call works" do
     expect(in_child do
       store = open_store(address)
@@ -44,7 +37,6 @@ RSpec.describe "A process at its limits" do
     key = unique_key
     expect(in_child do
       store = warm(open_store(address))
-      between_seconds
       without_descriptors do
         entered =
           store.hold(key, 3_000, 1.0, nil) { outcome { raise hold_failure(store, key, wait: 0.1) } }

@@ -21,7 +21,7 @@ RSpec.describe "A store of which a sentinel names something else", :slow,
 
   def listens?(to) = to.call("CLIENT", "LIST").match?(/name=plock-.* sub=1 /)
 
-  # The store listens to each sentinel for at most two seconds.
+  # Expects that the store's channel stays open while the store twice listens to the odd sentinel.
   def expect_channel_to_stay(odd)
     places = [sentinel("127.0.0.1", primary), odd, sentinel("127.0.0.1", primary)]
     url = "redis+sentinel://#{places.map { |one| "127.0.0.1:#{one.port}" }.join(",")}/main?" \

@@ -38,8 +38,7 @@ RSpec.describe "Users with few rights at sentinels and their servers", :slow, :a
     servers.each { |one| one.call("ACL", "SETUSER", name, "reset", "on", ">pw", *rules) }
   end
 
-  # The denied commands, without the one that names the connection. Redis 6 reports only the
-  # command's name.
+  # The denied commands except CLIENT SETNAME, which Redis 6 reports without its subcommand.
   def denied
     entries = [*group.servers, *group.sentinels].flat_map { |one| one.call("ACL", "LOG") }
     entries.map { |entry| entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h }

@@ -78,8 +78,8 @@ Support::AdvisoryServer::NAMES.each do |name|
         Thread.new { lose_leases(20) }.join
         eventually(10.0, "connections of lost leases are kept") { count_alive(kind) <= before + 4 }
       ensure
-        # A background thread ends after a second without work. Errors at its end must still be
-        # traced.
+        # A background thread ends after a second without work. The trace runs until then, so that
+        # it also records errors at the thread's end.
         sleep 1.2
         tracing.disable
         expect(Array.new(errors.size) { errors.pop.full_message(highlight: false) }).to be_empty

@@ -120,7 +120,7 @@ Support::Databases::NAMES.each do |name|
         commit.call
         raise IOError, "late"
       end
-      allow(connection).to receive(:rollback_db_transaction) # the server sees no error
+      allow(connection).to receive(:rollback_db_transaction) # nothing is left to roll back
       lease = nil
       expect do
         model.transaction { lease = store.acquire(key, ttl: 30, wait: 0) }

@@ -12,7 +12,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
 
   let!(:key) { "interrupts:#{SecureRandom.hex(8)}" }
 
-  # The parts of an interrupted request that the store needs.
+  # Stands in for an interrupted request, with the attributes that the store reads.
   AnyGrant = Struct.new(:key, :token, :ttl, :share, :label)
 
   # A name that only this example's connections have.

@@ -107,8 +107,8 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
         eventually(10, "the key stays taken") { !store.status(key).held? }
       end
 
-      # If plock mistook the restart for a wrong password, it would not log that each time. So this
-      # example tests only the names of databases.
+      # The next example counts lines in the log. It runs only for names of databases, because plock
+      # would not log each attempt if it mistook the restart for a wrong password.
       next if database == "plock_app"
 
       it "renews quietly: a few lines in the log at most, and few attempts to connect" do

@@ -99,8 +99,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
         eventually(5) { model.connection.select_value(sql).zero? }
       end
 
-      # The killed waiter's place stays in the queue for seconds, but no other waiter may have to
-      # wait until it is removed.
+      # The killed waiter's place stays in the queue for seconds. The next waiter must be served
+      # before that place is removed.
       it "passes the key to the next waiter soon after a release, though the first was killed",
          :timing do
         lease = store.acquire(key, ttl: 30)

@@ -6,7 +6,7 @@ require "support/memcached"
 require "support/store_contract"
 
 RSpec.describe "A store in memcached", needs: Support::Memcached::PROGRAMS do
-  let(:signals_apart) { 3 } # a call has very many steps, because each request starts a thread
+  let(:signals_apart) { 3 } # tests every third step: each request starts a thread, in many steps
   let(:store) { opener.call }
   let(:opener) do
     ->(**options) do

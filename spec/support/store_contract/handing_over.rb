@@ -209,8 +209,8 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "leave nothing behind but at_least:, at whatever step they are interrupted" do
-      # If more than at_least: is left, the lease is still the giver's, or the adopted lease was
-      # not released.
+      # After the adopted lease is released, at_least: keeps the key for at most `long`. If more is
+      # left, the lease was not adopted, or the adopted lease was not released.
       left = -> { (store.status(key).remaining || 0) > long + 0.1 }
       dump = nil
       interrupted_everywhere(-> { store.adopt(dump) { nil } if dump }) do
@@ -264,7 +264,8 @@ RSpec.shared_examples "a store that hands leases over" do
       Plock.unsubscribe(subscription)
     end
 
-    # The stand-in for Process does not fork. So the lease is handed over and taken over again.
+    # The stand-in for Process does not fork. So this process hands the lease over, and then takes
+    # it over itself.
     it "move a lease to a daemon or release it, at whatever step a signal handler raises" do
       process = Object.new.tap { |object| object.define_singleton_method(:daemon) { |*| 0 } }
       process.singleton_class.prepend(Plock::Daemon)

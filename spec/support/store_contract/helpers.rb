@@ -28,8 +28,8 @@ module Support
     # A value of wait: that is long enough for another waiter to enter the queue.
     def a_while = store.can?(:busy_renewal) ? 1.0 : 3.0
 
-    # Waits until half a ttl after `ended_at`, when the lease would have ended without a renewal. A
-    # single renewal does not extend the lease that far.
+    # Without a renewal, the lease would end at `ended_at`. Waits until half a ttl later. A single
+    # renewal does not extend the lease that far.
     def outlive(ended_at, ttl = renewed)
       eventually(2 * ttl + LATE_NEWS) { Plock::Clock.now > ended_at + (ttl / 2) }
     end

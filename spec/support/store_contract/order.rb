@@ -5,8 +5,8 @@ RSpec.shared_examples "a store that serves in order" do
     let(:served) { Queue.new }
     let(:in_order) { Array.new(served.size) { served.pop } }
 
-    # On a busy machine, a process may not manage to refresh its waiters' places for a second, so
-    # the places last longer here.
+    # On a busy machine, a process may be unable to refresh its waiters' places for a second. So the
+    # places last longer here.
     before do
       allow(store).to receive(:place_span).and_return(4.0) if store.respond_to?(:place_span, true)
     end

@@ -105,8 +105,8 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     end
 
     it "tells of renewals where there were any, and of none where there was no time for one" do
-      # This comes first, because the report of a block's last renewal may arrive after the block
-      # has ended.
+      # This block comes first, because the report of the next block's last renewal may arrive after
+      # that block has ended.
       expect(events_of(:renew) { store.acquire(key) { nil } }).to be_empty
       told = events_of(:renew) do |heard|
         store.acquire(key) { |lease| outlives?(lease) }

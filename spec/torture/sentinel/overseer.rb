@@ -61,8 +61,8 @@ module Torture
         "servers #{roles.join(", ")}; named #{names.join(", ")}"
       end
 
-      # @return [Array<Array>] [from, to] of each time in which the primary that most sentinels
-      #   name did not have that role
+      # @return [Array<Array>] [from, to] of each time in which the server that most sentinels named
+      #   as the primary was not one
       def downs
         now = Clock.now
         @choices.each_with_index.flat_map do |(from, server), i|

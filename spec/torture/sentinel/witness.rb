@@ -11,7 +11,7 @@ module Torture
     # that fail, and what calls leave behind. Even in the window, a call must have a greater fence
     # than each call that had entered before it asked.
     class Witness < Torture::Witness
-      LEARNT = SECOND # the most from the end of the window until a holder learns of its loss
+      LEARNT = SECOND # the longest time from the window's end until a holder learns of its loss
       # Within this time, a waiter must acquire a free key, because each process asks once a
       # second.
       TAKEN = REMEMBERED
@@ -50,7 +50,7 @@ module Torture
       end
 
       # Does a window overlap the time between these calls? Then the excuse of the superclass does
-      # not count, because the superclass only knows that the server may have forgotten the key.
+      # not count: the driver records each window as an oblivion, which would excuse any two leases.
       def during_failover?(one, other)
         failovers.any? { |each| other.entered >= each.from && one.asked < each.over }
       end

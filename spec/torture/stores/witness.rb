@@ -88,13 +88,13 @@ module Torture
         end
       end
 
-      # After a server has forgotten everything, its fences come from its clock.
+      # Only a store that forgets its keys at a restart has this excuse.
       def about_oblivion?(one, other) = @kind.forgets && super
 
       # --- budgets ---
 
-      # Must this call end within its budget? In stores whose locks are no leases, only calls in a
-      # calm time must.
+      # Must this call end within its budget? If the store has no leases, only calls in a calm time
+      # must.
       def budgeted?(call, from, to) = @kind.leases || calm?(from, to)
 
       def budget(call)

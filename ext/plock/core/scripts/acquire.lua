@@ -39,7 +39,8 @@ if not mine or call('EXISTS', queue) == 1 then
   elseif ticket then
     local holder = call('GET', lock)
     mine = holder == value or (window and holder == baton(value))
-    -- After 'again', the record must match, because the same owner may hold another lease.
+    -- After 'again', the record shows whether the earlier request acquired the lock. The same
+    -- owner may hold the lock through another acquire.
     if mine and not window then mine = noted_record(call('GET', companion)) == record end
     if mine then
       call('SET', lock, value, 'PX', ttl)

@@ -28,7 +28,7 @@ module Plock
           rights << "+wait" if store.respond_to?(:replicas) && store.replicas.positive?
           if Store::CLUSTER.match?(store.url)
             rights.push("+cluster|slots", "+cluster|myid", "+asking")
-            # before version 7, Redis refuses an ACL with these commands as unknown
+            # Redis before 7 does not know these commands, and refuses an ACL that names them
             newer = server.info("server", "redis_version").to_i >= 7
             rights.push("+ssubscribe", "+spublish") if newer
           end

@@ -65,7 +65,7 @@ module Plock
         # Returns what the sentinels report about this server. Each sentinel is asked once.
         #
         # @return [Hash{String => Hash, Error}] for the address of each sentinel, its answer to
-        #   SENTINEL MASTER, or the Error if it has not answered. The answer's "ckquorum" is added:
+        #   SENTINEL MASTER, or the Error if it has not answered. Each Hash also has a "ckquorum":
         #   the answer to SENTINEL CKQUORUM, or the Error.
         def sentinels
           @sentinels ||= store.sentinels.each_with_index.to_h do |place, number|

@@ -14,8 +14,8 @@ class Locker
   #
   # @api private
   class Holding < Plock::Store::LeaseState
-    # Seconds that a renewal or a release on another thread may take. They may delay the end of a
-    # block by this time.
+    # Seconds that a renewal or a release on another thread may take. The end of a block may be
+    # delayed by as much.
     LAST_S = 2.0
 
     # LockStolen does not interrupt a release. Other exceptions interrupt it only while it blocks.

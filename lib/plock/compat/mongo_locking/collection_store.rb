@@ -76,7 +76,7 @@ module Mongo
       def still?(lease) = running?(@documents.find(mine(lease)))
 
       def give_back(lease, keep, _deadline = nil)
-        # the document has no owner until it expires
+        # "-" stands for no owner, so the lock stays taken until the document expires
         return !change(lease, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive?
 
         found = take_down(mine(lease))
@@ -172,7 +172,7 @@ module Mongo
       def running?(found) = !found.nil? && found["expire_at"] > ::Time.now
 
       # Adopts the lock: moves what `token` holds to the lease. Returns nil if the document has
-      # expired, if a process using the gem has taken it over, or if the document changes first.
+      # expired, if a process using the gem has taken it over, or if it changes in the meantime.
       def take_over(lease, token, span, granted)
         left = place_of(lease.key).merge("owner" => token)
         found = @documents.find(left)

@@ -13,8 +13,8 @@ module Mongo
       # A process using the gem does its second step within this many seconds.
       SETTLED_S = 0.2
 
-      # Seconds from the first step until the document expires again. A caller that takes over polls
-      # at shorter intervals.
+      # Seconds from the first step until the document expires again. A caller that waits polls
+      # more often, so it does the second step in time.
       NOBODYS_S = 1.0
 
       # The most documents that this process remembers between the two steps.

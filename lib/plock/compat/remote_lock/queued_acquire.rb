@@ -44,7 +44,7 @@ class RemoteLock
         turn.nil? || turn.over? ? free(key) : free_with(key, turn)
       end
     ensure
-      # if the turn is not over, this fiber may release again
+      # a turn that is not over stays in Holdings, because this fiber may release again
       Plock::Interrupts.complete { Holdings.take(place) if turn&.over? }
     end
 
@@ -60,7 +60,7 @@ class RemoteLock
         sleep([pause.next, left].min)
         keep(turn) if turn.remaining < turn.ttl / 2
       end
-      keep(turn) if pause # so that the turn lasts as long as the lock
+      keep(turn) if pause # the lock is newer than the turn, and must not outlast it
       true
     end
 

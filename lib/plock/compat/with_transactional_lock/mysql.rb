@@ -105,7 +105,7 @@ module WithTransactionalLock
           )
         end
       rescue Plock::Error
-        nil # without the two rows, callers for other locks may only wait longer
+        nil # without the two rows, callers for other locks at worst wait longer
       end
 
       def known_of(model, connection)
@@ -117,9 +117,9 @@ module WithTransactionalLock
         end
       end
 
-      # Creates the row if it is missing. The caller goes on to lock the row even if this fails,
-      # for example because another process is inserting it. That process holds the lock, and the
-      # caller then waits for it.
+      # Creates the row if it is missing. If this fails, the caller locks the row anyway. It fails,
+      # for example, while another process is inserting the row. That process holds the lock, so
+      # the caller waits for it.
       #
       # @return [Boolean] whether the row exists and is committed
       def made?(connections, id)

@@ -62,7 +62,8 @@ module Plock
         end
 
         # Hands back a job's lease, so that the dump in the job's ticket is valid again. The next
-        # run can then adopt the lease from the same dump. Can start over after any of its steps.
+        # run can then adopt the lease from the same dump. If an interrupt stops this method, it can
+        # start over.
         #
         # @param ticket [JobState]
         # @param span [Float] seconds

@@ -130,7 +130,7 @@ module Plock
         )
       end
 
-      # Refuses an option that would have no effect, because it must be a misunderstanding.
+      # Refuses an option that would have no effect: the caller must have misunderstood it.
       def check_sense(options)
         if !runs? && (name = OF_RUNNING.find { |option| options.key?(option) })
           refuse("#{name}: is of no use with during: :queued, which holds nothing while the " \

@@ -67,9 +67,9 @@ module Plock
       end
 
       # Ends the job's time in the queue. A job that was rescheduled when it was pushed has never
-      # held its key, so it must acquire the key once now. If Sidekiq retries the job, the retry
-      # does not know of that acquire, and acquires the key again. While `at_least:` keeps the key
-      # taken, the retry finds that its own job is the holder, and runs.
+      # held its key, so it acquires and releases the key now. If Sidekiq retries the job, the retry
+      # does not know of that acquire, and acquires the key again. If `at_least:` still keeps the
+      # key taken, the retry finds that its own job is the holder, and runs.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }

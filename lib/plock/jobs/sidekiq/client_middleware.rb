@@ -8,8 +8,9 @@ require_relative "work"
 module Plock
   module Sidekiq
     # When a job that is guarded in its queue is pushed for the first time, the middleware acquires
-    # the job's key. Sidekiq's poller later pushes scheduled jobs and retries again. At such a
-    # push, the middleware asks for the key only if a conflict had rescheduled the job.
+    # the job's key. When a scheduled job or a retry is due, Sidekiq's poller pushes the job once
+    # more. At that push, the middleware asks for the key only if a conflict had rescheduled the
+    # job.
     #
     # No key is acquired for a job that is not sent to Redis, as with Sidekiq::Testing and
     # `perform_inline`.
@@ -58,8 +59,8 @@ module Plock
       end
 
       # Sidekiq has already removed the job from its schedule or retry set, so the job must be
-      # pushed even if the acquire fails. The job raises the same error when it starts, and then
-      # Sidekiq retries it.
+      # pushed even if the acquire fails. If the cause persists, the job raises the same error
+      # when it starts, and then Sidekiq retries the job.
       def take_again(work, item, pushes)
         take(work, item, pushes)
       rescue StandardError => e # an application's callable may raise any error

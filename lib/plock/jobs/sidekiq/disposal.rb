@@ -16,7 +16,7 @@ module Plock
       DEATH = ->(item, _error) { Disposal.of(item) }
 
       # Before a set or queue is cleared, plock renames its key in Redis. The renamed key begins
-      # with CLEARED, and expires after CLEARED_TTL seconds. One request reads PAGE of its jobs.
+      # with CLEARED, and expires after CLEARED_TTL seconds. One request reads at most PAGE jobs.
       CLEARED = "plock:cleared:"
       CLEARED_TTL = 3600
       PAGE = 500
@@ -32,7 +32,7 @@ module Plock
         end
       end
 
-      # Prepended to Sidekiq::JobSet. An entry of a set also deletes itself with these methods.
+      # Prepended to Sidekiq::JobSet. To delete itself, an entry calls one of these methods.
       module Emptied
         def clear
           Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }

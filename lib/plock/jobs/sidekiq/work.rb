@@ -8,8 +8,8 @@ module Plock
     #
     # @api private
     class Work < Guard::Work
-      # Terms of the formula for the longest delay before a retry by Sidekiq, in seconds. See
-      # Sidekiq::JobRetry.
+      # The constants, in seconds, of Sidekiq's formula for the delay before a retry
+      # (Sidekiq::JobRetry). {#due_again} uses them to compute the longest delay.
       FIRST_RETRY = 15
       RETRY_JITTER = 10
       private_constant :FIRST_RETRY, :RETRY_JITTER

@@ -151,7 +151,7 @@ module Plock
           "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix(share)}(#{argument})"
         end
 
-        # The SQL that turns the value of {#number} into the lock's number.
+        # The SQL expression that names the lock. Its parameter is the value of {#number}.
         def argument = "$1"
 
         def try(connection, key, share, deadline)

@@ -66,11 +66,11 @@ module Plock
           end
         end
 
-        # Extends a caller's connection that has outcomes, and calls them in two cases that Active
-        # Record misses. If a COMMIT gets no answer, Active Record throws the connection away. If
-        # MySQL finds a deadlock, it rolls back the whole transaction. But Active Record invalidates
-        # only the innermost savepoint, and may then commit the rest, without the work that was
-        # rolled back.
+        # Extends a caller's connection that has outcomes. Notifies the outcomes in two cases that
+        # Active Record misses. If a COMMIT gets no answer, Active Record throws the connection
+        # away. If MySQL finds a deadlock, it rolls back the whole transaction. But Active Record
+        # invalidates only the innermost savepoint, and may then commit the rest, without the work
+        # that was rolled back.
         module WithOutcomes
           # @return [Array<Outcome>]
           def plock_outcomes = @plock_outcomes ||= []

@@ -133,8 +133,8 @@ module Plock
           call(holder, next_token, deadline)
         end
 
-        # Like {#settle}, in the background, and repeatedly while the server may still carry out a
-        # statement.
+        # Like {#settle}, but in the background. The removal is repeated as long as the server may
+        # still carry out a statement that gives the token a lease or a place.
         #
         # @param settled [Boolean] has {#settle} already succeeded once?
         def settle_later(key, token, settled, until_time)

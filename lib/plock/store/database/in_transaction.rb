@@ -64,7 +64,7 @@ module Plock
           give_back_inside(lease, 0.0, soon, acquired_here: true) if inside?
         rescue UnavailableError
           taken_back = -> { take_back_later(lease, ttl: ttl) }
-          @origin.when_over(-> {}, taken_back, taken_back) # the COMMIT may get no answer
+          @origin.when_over(-> {}, taken_back, taken_back) # also if the COMMIT gets no answer
         end
 
         def refuse_inside(refused)
@@ -75,9 +75,10 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # When the transaction is committed, the first waiter is called, even if it is in this
-        # process. If the transaction is rolled back, the release is repeated afterwards, because
-        # the owner has released the lease.
+        # PostgreSQL calls the first waiter when the transaction is committed. The empty channel
+        # matches no process, so PostgreSQL also calls a waiter of this process. If the transaction
+        # is rolled back, the release is repeated afterwards, because the owner has released the
+        # lease.
         #
         # @param acquired_here [Boolean] does a rollback also undo the acquire?
         def give_back_inside(lease, keep, deadline, acquired_here: false)

@@ -74,7 +74,7 @@ module Plock
           savepoint("ROLLBACK TO SAVEPOINT")
           savepoint("RELEASE SAVEPOINT")
         rescue ActiveRecord::ActiveRecordError, *@failures
-          @gone = @mysql && @begun # the savepoint no longer exists
+          @gone = @mysql && @begun # MySQL has rolled back everything, and the savepoint with it
         end
       end
     end

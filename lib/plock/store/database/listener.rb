@@ -18,9 +18,10 @@ module Plock
       class Listener
         HELLO = "hello"
 
-        # These times are in seconds. A caller of {#start} looks every LOOK_S. CONFIRM_S limits each
-        # statement, and the wait for HELLO. The thread waits at most ROUND_S for one message. It
-        # pauses for RETRIES_S after failures, and for DEAF_S if HELLO does not arrive.
+        # These times are in seconds. A caller of {#start} checks every LOOK_S whether the thread
+        # listens. CONFIRM_S limits each statement, and the wait for HELLO. The thread waits at most
+        # ROUND_S for one message. It pauses for RETRIES_S after failures, and for DEAF_S if HELLO
+        # does not arrive.
         LOOK_S = 0.001
         CONFIRM_S = 3.0
         IDLE_S = 30.0
@@ -41,8 +42,8 @@ module Plock
         #   not listening
         attr_reader :server_process
 
-        # The caller polls until the thread listens. While it polls, it holds no mutex, because a
-        # timeout may stop the caller's fiber.
+        # The caller polls until the thread listens. A timeout may stop the caller's fiber at any
+        # time, so the caller holds no mutex while it polls.
         #
         # @return [Boolean] does the thread receive notifications?
         def start(deadline)

@@ -32,8 +32,8 @@ module Plock
 
         # When a connection is refused, libpq reports no SQLSTATE, so the words of the message
         # decide. The server's messages begin with a severity and then say what is refused. The
-        # names in them do not matter. See src/backend/libpq/auth.c and utils/init/postinit.c, with
-        # lc_messages = C or English.
+        # patterns match whichever role or database a message names. The messages are in
+        # src/backend/libpq/auth.c and utils/init/postinit.c, with lc_messages = C or English.
         REFUSALS = {
           Regexp.union(
             /FATAL: +\S+ authentication failed/,

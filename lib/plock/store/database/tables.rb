@@ -247,7 +247,7 @@ module Plock
         end
 
         # @return [Integer] how long an exclusive holder still has the key; 0 or less: there is no
-        #   such holder, or the clock was set back, and only a batch that locks the row can tell
+        #   such holder, or the clock was set back. Only a batch that locks the row can tell which
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
           connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).value || 0

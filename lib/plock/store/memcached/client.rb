@@ -154,9 +154,9 @@ module Plock
           yield
         end
 
-        # When its time is over, the caller continues without an answer. While the process is
-        # ending, no thread can start, so {InTime} limits the wait instead. No connection is opened
-        # then, because nothing would limit the time of Dalli's handshake.
+        # Makes the request on another thread, and waits for it at most `seconds`. While the process
+        # is ending, no thread can start, so {InTime} limits the wait instead. It does not limit
+        # Dalli's handshake, so a request that needs a new connection fails at once.
         def ask_aside(seconds, &block)
           if Background.over?
             raise late unless sockets.size == servers.size

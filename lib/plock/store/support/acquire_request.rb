@@ -54,8 +54,8 @@ module Plock
         def leave; end
       end
 
-      # Seconds between two attempts of a request. If the request can be called, this is CALLED_S.
-      # Otherwise the pauses grow from FIRST_S to LONGEST_S.
+      # Seconds between two attempts of a request. A request that can be called pauses for CALLED_S.
+      # The pauses of other requests grow from FIRST_S to LONGEST_S.
       FIRST_S = 0.004
       LONGEST_S = 0.25
       CALLED_S = 1.0

@@ -21,8 +21,8 @@ module Plock
     #
     # @api private
     class ConnectionWatch
-      # Seconds between two looks while connections are added and removed. Also used while a
-      # connection that is live or in use has data to read.
+      # Seconds between two looks while connections are added and removed, or while a connection
+      # that is live or in use has data to read.
       LOOK_S = 0.01
 
       # After this many looks without a new connection, the thread goes to sleep, or ends if it
@@ -62,8 +62,8 @@ module Plock
 
       private
 
-      # Runs the block, and wakes the thread if it sleeps. This is needed even after a connection is
-      # removed, because the operating system does not close a socket while a thread waits for it.
+      # Runs the block, and wakes the thread if it sleeps. A removal must also wake it, because the
+      # operating system does not close a socket while a thread waits for that socket.
       def change
         Thread.handle_interrupt(UNINTERRUPTED) do
           @lock.synchronize do

@@ -51,7 +51,8 @@ module Plock
           @owed = {}.compare_by_identity
         end
 
-        # A release that never succeeded is not paid. The oldest debts come first.
+        # Forgets debts that were not paid in time, because no attempt at a release succeeded. Looks
+        # at the oldest debts first, and stops at one that has not expired.
         def forget_expired
           now = Clock.now
           @owed.shift while @owed.any? && @owed.first.last <= now

@@ -120,8 +120,8 @@ module Plock
       # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, the
       # lease is taken back, because no other code knows the new token.
       #
-      # @param heir [String, nil] the dump of another lease, whose token becomes the new token. Such
-      #   a lease is not taken back.
+      # @param heir [String, nil] the dump of another lease, whose token becomes the new token. With
+      #   an heir, the lease is not taken back.
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
@@ -131,7 +131,7 @@ module Plock
         lease.token = StateHold.read(heir, kind)[1] if heir
         lease.ttl = ttl || granted
         undo = method(:take_back_later)
-        # the lease of an heir stays, because other processes know its token
+        # with an heir, the lease stays, because other processes know the new token
         cleanup = heir ? -> { lease.leave if lease.fence } : -> { give_up(lease, undo) }
         handing_out(given, cleanup) do
           asked_at = Clock.now

@@ -125,7 +125,7 @@ module Plock
       def extend(ttl)
         asking do
           asked_at = clock.now
-          # an earlier end applies even if the request fails
+          # a shorter `ttl` ends the lease earlier even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) { prolong(asked_at, ttl, ttl) }
         end

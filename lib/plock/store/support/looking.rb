@@ -42,8 +42,9 @@ module Plock
       #
       # While the store does not answer, the scheduler repeats the second undo. After such an
       # outage, it undoes the grant twice more, with pauses as long as the outage. The operating
-      # system resends the data of a closed connection with pauses that double, so the acquire may
-      # still arrive. The scheduler stops when the lease would have expired.
+      # system resends the data of a closed connection with pauses that double. So after an outage,
+      # the acquire may take as long as the outage itself to arrive. The scheduler stops when the
+      # lease would have expired.
       #
       # @param within [Float, nil] seconds that the caller can wait; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)

@@ -114,7 +114,7 @@ module Plock
       end
 
       def drop(connection)
-        # forgets it last: if a signal handler raises, this runs again
+        # forgets the connection last, so that `drop` can run again if a signal handler raises
         connection.close if @lock.synchronize { @all.include?(connection) }
         @lock.synchronize { @all.delete(connection) }
       end
@@ -168,7 +168,7 @@ module Plock
       def connect(loan, _deadline) = fulfil(loan)
 
       # Opens a connection for the loan. If the loan was returned in the meantime, the pool keeps
-      # the connection.
+      # the connection, or closes it if {#open} made the loan.
       def fulfil(loan)
         begun = false
         @lock.synchronize { begun = loan.state == :lent && (loan.state = :connecting) }
@@ -178,7 +178,7 @@ module Plock
           next unless begun
 
           state = @lock.synchronize do
-            @made = true if connection # before its first connection, a store has granted no lease
+            @made = true if connection # from now on, none is opened while the process ends
             @all << connection if connection
             loan.connection = connection
             loan.state = FULFILLED[loan.state]
@@ -249,7 +249,7 @@ module Plock
         begin
           drop(connection) if connection && !idle
         rescue StandardError => e
-          failure = e # there is room for another connection nevertheless
+          failure = e # raised only after the place in the pool is free
         end
         kept = idle ? [connection] : []
         @lock.synchronize do

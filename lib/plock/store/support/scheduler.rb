@@ -89,7 +89,7 @@ module Plock
             @entries[task] = Entry.new(at, task)
           )
           if !@thread&.alive? then @thread = Background.launch("plock scheduler") { work }
-          elsif at < @wakes_at then @moved.signal # waking the thread costs more than most leases
+          elsif at < @wakes_at then @moved.signal # only then: waking it costs more than most leases
           end
         end
       end

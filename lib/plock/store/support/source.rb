@@ -2,8 +2,8 @@
 
 module Plock
   class Store
-    # Converts the source that {Store.open} receives into the engine's form, and words the warning
-    # about stores with unverified certificates.
+    # Converts the source that {Store.open} receives into the engine's form. Also has the text of
+    # the warning about a store with unverified certificates.
     #
     # @api private
     module Source

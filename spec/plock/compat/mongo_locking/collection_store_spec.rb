@@ -23,7 +23,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
 
   describe "seen as any store" do
     let(:server) { StandIn::Server.new }
-    let(:share_of_steps) { [1, 2] } # every second step; memcached's contract also covers this code
+    let(:share_of_steps) { [1, 2] } # only every second step, as memcached's specs run the same code
     let(:name_in_store) { /\A#{key}\0:\h{64}\z/ } # the document has the plain key
 
     it_behaves_like "a store", described_class::UNABLE

@@ -290,8 +290,8 @@ RSpec.shared_examples "a remote lock" do
   end
 end
 
-# Tests both directions, with keys as the gem itself writes them. The including group defines
-# `lock`, `key` and `original`.
+# Processes of the original gem exclude callers of plock's lock, and are excluded by them. The
+# including group defines `lock`, `key` and `original`, a process of the original gem.
 RSpec.shared_examples "a remote lock beside processes of the original" do
   it "is excluded by them, and has the lock when they leave" do
     expect(original.acquire(key)).to eq "acquired"

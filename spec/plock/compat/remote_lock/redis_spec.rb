@@ -118,7 +118,6 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
     end
   end
 
-  # Tests both directions, with keys as the gem itself writes them.
   describe "beside processes of the original" do
     let(:original) { discard(OriginalProcess.new(:redis, url), :kill) }
 

@@ -41,13 +41,14 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
  *   server_name          the name that the server's certificate must have; "": the host's name.
  *   sentinel_username, sentinel_password, sentinel_ca_file, sentinel_ca_path, sentinel_cert,
  *   sentinel_key, sentinel_verify, sentinel_server_name   the same options for the sentinels. All
- *                        of them are allowed in a query. Without a TLS option of their own, the
- *                        sentinels use the servers' option. sentinel_ca_file and sentinel_ca_path
- *                        count as one option here, and so do sentinel_cert and sentinel_key. If
- *                        sentinel_ca_file or sentinel_ca_path is given, the default of
- *                        sentinel_verify is "peer".
+ *                        of them are allowed in a query. If a TLS option for the sentinels is
+ *                        missing, the servers' option also applies to the sentinels. But if
+ *                        sentinel_ca_file or sentinel_ca_path is given, neither ca_file nor ca_path
+ *                        applies to them, and the default of sentinel_verify is "peer". If
+ *                        sentinel_cert is given, the servers' key does not apply either.
  *   sentinel_tls         "true" or "false"; the default follows the URL's scheme.
  *   encoding             "plain", or "marshal": lock values in the format of Ruby's Marshal.
+ *                        Not allowed in a query.
  *
  * Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_config_set(plock_config *config, const char *option,

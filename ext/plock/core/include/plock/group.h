@@ -22,9 +22,9 @@ void plock_group_free(plock_group *group);
 /* Each of these functions begins an operation and does no I/O. They return PLOCK_OK, PLOCK_MISUSE
  * or PLOCK_IN_USE, as the functions for one lease do (plock/lease.h).
  *
- * An acquire makes one attempt. The attempt may take patience->wait, or what is left of
- * attempt_timeout after patience->asking (at least 20 ms), whichever is longer. But it never takes
- * longer than attempt_timeout.
+ * An acquire makes one attempt, which takes at most attempt_timeout. Within that limit, it may take
+ * patience->wait or the rest of attempt_timeout, whichever is longer. The rest is attempt_timeout
+ * minus patience->asking, and at least 20 ms.
  *
  * A release skips leases that are not held. It does not skip a lease with a named owner
  * (plock_lease_own), because it releases that lease by the owner's name. A group cannot acquire

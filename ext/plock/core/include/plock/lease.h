@@ -19,7 +19,7 @@ typedef struct plock_lease plock_lease;
 
 #define PLOCK_SHARE_MAX 6 /* bytes, as in "s65535" */
 
-#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* for the rest of the acquire's at_least */
+#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* as `keep`: until the acquire's at_least is over */
 
 /* Each of these functions begins an operation and does no I/O; plock_lease_step carries it out.
  * They return PLOCK_OK; PLOCK_MISUSE if the lease is not held or a span is out of range; or

@@ -80,7 +80,7 @@ typedef struct plock_local_acquire_options {
     plock_ns ttl;      /* PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     plock_ns wait;     /* how long to try; 0: one attempt */
     plock_ns at_least; /* how long the key stays taken even if this process dies */
-    plock_ns max_hold; /* how long after its acquisition the lease is renewed; 0: no bound */
+    plock_ns max_hold; /* renewal stops this long after the acquisition; 0: it never stops */
     bool renews, automatic, watched; /* as in plock_acquire_options */
     char mode;         /* 0: exclusive; otherwise holders with the same mode share the key */
     unsigned limit;    /* the most holders that may share the key, up to 65535; 0: no bound */
@@ -126,7 +126,7 @@ PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, 
                                                     size_t *refused, plock_interest *interest,
                                                     plock_error *error);
 
-/* Forgets a held lease, which the lease object then no longer holds. The key stays taken until
+/* Makes the lease object forget that its lease is held. The key stays taken until
  * plock_local_lease_release_owned releases it, the lease expires, or this process ends. The lease
  * must not be watched, and must have been acquired with wait 0. */
 void plock_local_lease_forget(plock_lease *lease);

@@ -22,7 +22,7 @@ typedef struct plock_acquire_options {
      * (with PLOCK_KEEP_AT_LEAST). If this is longer than ttl, the lease also lasts this long. */
     plock_ns at_least;
     bool renews;       /* the worker thread renews the lease while it is held */
-    plock_ns max_hold; /* how long after its acquisition the lease is renewed; 0: no bound */
+    plock_ns max_hold; /* renewal stops this long after the acquisition; 0: it never stops */
     bool automatic; /* Set with `renews` if the program did not ask for renewal itself. The worker
                      * thread then ignores the lease at first, because most leases are released
                      * before they need a renewal. */

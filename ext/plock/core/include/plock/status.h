@@ -92,7 +92,7 @@ typedef enum plock_kind {
 
 #define PLOCK_MESSAGE_MAX 256
 
-/* The message of the last failure. It never holds a secret. */
+/* The message of the last failure. It never contains a secret. */
 typedef struct plock_error {
     plock_status status;
     char message[PLOCK_MESSAGE_MAX];

@@ -30,8 +30,8 @@ typedef struct plock_lease_use {
     void (*give_up)(void *context);
     void *context;
     plock_operation operation; /* used once `begin` has succeeded */
-    /* The wait for the turn ends with PLOCK_IN_USE after this span. An operation that had to wait
-     * must also end within the span. */
+    /* The wait for the turn ends with PLOCK_IN_USE after this span. If an operation waited and got
+     * its turn, it must end within the rest of the span. */
     plock_ns patience;
 
     plock_ns deadline, hurried, pause;

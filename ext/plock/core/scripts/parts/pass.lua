@@ -4,10 +4,10 @@
 
 -- include tell
 
--- Offers the turn to one waiter after another, until a process receives it, or until the next
--- record is `mine`, the caller's own. Returns the index of that record. If a process received the
--- turn, also returns the value in that record. Returns nil if the processes of all records are
--- dead.
+-- Offers the turn to one waiter after another. Stops at the first waiter whose process receives the
+-- turn, and returns the index and the value of its record. If `mine`, the caller's own record,
+-- comes earlier, stops there and returns only its index. Returns nil if the processes of all
+-- records are dead.
 local function first_alive(records, mine, lock)
   for place, record in ipairs(records) do
     if record == mine then return place end

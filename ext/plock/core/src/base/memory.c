@@ -35,8 +35,8 @@ void *plock__allocate(size_t size) {
 void plock__free(void *memory) {
     const bool exists = memory != NULL;
     free(memory);
-    /* The count falls only after free() has returned, because free() may briefly open a file in
-     * /proc. As soon as no block is left, a test counts the open descriptors. */
+    /* free() may briefly open a file in /proc. A test counts the open descriptors as soon as no
+     * block is left, so this block is counted until free() has returned. */
     COUNT(exists, -1);
 }
 

@@ -64,7 +64,7 @@ void plock__on_fork(plock__child_handler handler) {
     plock__leave();
 }
 
-/* Leaves the lock taken. in_parent() or in_child() releases it after the fork. */
+/* Takes the lock. After the fork, in_parent() or in_child() releases the lock. */
 static void before_fork(void) {
     plock__enter();
     atomic_store(&forking, true);

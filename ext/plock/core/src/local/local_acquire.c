@@ -214,7 +214,7 @@ static plock_status outcome(plock_local_lease *lease) {
     return state == PLOCK__LEASE_HELD || state == PLOCK__LEASE_LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
 }
 
-/* In the critical section. */
+/* Takes the turn if it has come. In the critical section. */
 static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
     if (!plock__local_still(lease, PLOCK__HANDED)) return;
     plock__local_take_turn(lease->map, lease->claim, now);

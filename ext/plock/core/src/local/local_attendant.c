@@ -138,9 +138,9 @@ static void conclude(const plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Looks on behalf of a waiter. Another process may have woken this one before making a change. The
- * critical section is free only after the change, so this function enters it. Returns false if
- * another process was inside. */
+/* Looks on behalf of a waiter, in the critical section. Another process may wake this process first
+ * and make the change afterwards, but leaves the critical section only after the change. Returns
+ * false if another process was inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;

@@ -161,8 +161,7 @@ static plock_status known(plock__local_map **map, int folder, const char *name,
     return status;
 }
 
-/* Returns the loss of a lost map of this file that must still be closed; PLOCK_OK: there is no such
- * map. */
+/* If a lost map of this file must still be closed, returns that map's loss; otherwise PLOCK_OK. */
 static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     plock_status status = PLOCK_OK;
     plock__enter();

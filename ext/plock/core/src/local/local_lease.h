@@ -144,7 +144,7 @@ PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 
 /* Ends the lease's use of the map. Call this function when the program needs nothing in the map any
- * more. The lease gives up the map once its job is off as well. */
+ * more. The lease keeps the map until its job is off (PLOCK__JOB_OFF). */
 void plock__local_has_used(plock_local_lease *lease);
 
 /* References to maps that the caller must release without the lock. */
@@ -280,8 +280,8 @@ PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 void plock__local_see_to_later(plock_local_lease *lease);
 
 /* Prepares the lease to acquire once more. The lease lets go of a lost file, and is not watched
- * until it waits or is held again. Returns false if the worker thread must put down the job
- * first. */
+ * until it waits or is held again. Returns false if the file is lost, and the lease's job
+ * still needs the file. The worker thread soon puts that job down, so the caller must try again. */
 PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
 /* Makes the worker thread stop watching the lease. */

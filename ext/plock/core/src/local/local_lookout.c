@@ -9,8 +9,8 @@
 /* How often the lookout checks. It notices if the file is away for longer than this. */
 static const plock_ns LOOKS_EVERY = PLOCK_SECOND / 2;
 
-/* How long the lookout keeps running when no lease uses the map. The next lease may begin soon.
- * Until it does, the lookout costs only a sleeping thread. */
+/* How long the lookout keeps running when no lease uses the map. A lease that begins within this
+ * time needs no new lookout. Until then, the lookout costs only a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 struct plock__local_lookout {

@@ -107,8 +107,8 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     replace_pages(map->bytes, (size_t)map->title.size);
     if (loss != PLOCK__LOCAL_HARMED) return;
     PLOCK__BEFORE(PLOCK__LEAVES_PLACE);
-    /* Other processes can then make a new file, although this process still has leases in the old
-     * one. */
+    /* This lets other processes make a new file, although this process still has leases in the old
+     * file. */
     plock__local_leave_place(map);
 }
 
@@ -161,7 +161,8 @@ plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error
     return status;
 }
 
-/* Stores the time only after the check, because other threads then skip their own check. */
+/* Stores the time only after the check, because other threads skip their own check as soon as they
+ * read the new time. */
 static plock_status check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     PLOCK__BEFORE(PLOCK__MEASURES);

@@ -184,8 +184,8 @@ static bool is_closed(int fd) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
 
-/* Has a holder's claim expired? Such a claim does not count, because any process would end it. In a
- * damaged file, the holder's process can no longer extend the claim. */
+/* Has a holder's claim expired? Then it no longer counts: any process that finds the claim would
+ * end it. In a damaged file, the holder's process cannot extend the claim either. */
 static bool is_over(const plock__local_claim *claim, uint32_t number, plock_ns now) {
     return plock__state(claim) != PLOCK__WAITING && now >= atomic_load(&claim->until) &&
            claim->canary == (PLOCK__CLAIM_CANARY ^ number);

@@ -36,7 +36,7 @@ enum plock__local_loss {
 };
 
 struct plock__local_map {
-    /* Under the lock. */
+    /* Protected by the lock. */
     plock__local_map *next; /* The next map in this process's list. */
     unsigned references;    /* Held by stores, leases, the attendant and, if pinned, the map. */
     unsigned users;         /* How many leases in this map the program holds or is acquiring. */
@@ -56,9 +56,9 @@ struct plock__local_map {
     /* Set while the file is opened. The worker thread later sets `tells`. */
     unsigned generation;
     int fd, folder;
-    /* The descriptor from which the file was mapped, or -1. Its number is usually lower than that
-     * of `fd`. plock__local_ends later gives this number to the inotify that reports the ends of
-     * processes (plock__local_number). */
+    /* At first, the descriptor from which the file was mapped. Later plock__local_ends replaces it,
+     * under the same number, with an inotify that reports the ends of processes. -1: none.
+     * local_process.c says why the inotify needs a low number. */
     int before;
     bool tells; /* `before` is now that inotify */
     dev_t device;
@@ -85,7 +85,7 @@ struct plock__local_map {
      * more. */
     atomic_int loss;
 
-    /* In the critical section. */
+    /* Used only in the critical section. */
     bool damaged; /* a record has an impossible value */
     /* the process that the kernel was last asked about; the answer is in `lives` */
     uint64_t asked_about;
@@ -145,16 +145,17 @@ PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock
  *
  * A process that accesses a truncated page receives SIGBUS. No check can prevent this, because the
  * file may be truncated between the check and the access. A handler could catch SIGBUS, but signal
- * handlers belong to the program. So the access follows the check within nanoseconds, unless the
- * system runs another thread in between. In the critical section, the check may be a fifth of a
- * millisecond old (plock__local_check_size). */
+ * handlers belong to the program. So the caller accesses the file within nanoseconds of the check,
+ * unless the system runs another thread in between. In the critical section, the check may be a
+ * fifth of a millisecond old (plock__local_check_size). */
 void plock__local_make_readable(plock__local_map *map);
 
 /* Marks the file as lost, so that nothing in it counts any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
-/* Gives up this process's place in a lost file, if the place now only keeps other processes from
- * replacing the file. There are two such cases. Call with the lock held.
+/* Gives up this process's place in a lost file, if the place is of no use any more. It would only
+ * prevent other processes from replacing the file. There are two such cases. Call with the lock
+ * held.
  *
  * In the first case, the file was truncated or written over, so its claims no longer count. The
  * thread that noticed this may not have given up the place yet.
@@ -285,7 +286,7 @@ int plock__local_ends(plock__local_map *map);
 void plock__local_number(plock__local_map *map, int fd);
 
 /* Opens the waker of this process. Keeps the messages in it, because they may be for an attendant
- * that another thread has just begun. Messages for an earlier process with this place cause one
+ * that another thread has just started. Messages for an earlier process with this place cause one
  * needless look at worst. Returns PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);
@@ -306,7 +307,7 @@ void plock__local_close_wakers(plock__local_map *map);
 
 /* --- local_repair.c --- */
 
-/* Rebuilds links, counts and free lists from the records. In the critical section. */
+/* Rebuilds links, counts and free lists from the records. Call in the critical section. */
 void plock__local_repair(plock__local_map *map);
 
 /* --- fault points --- */

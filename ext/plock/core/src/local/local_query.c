@@ -54,8 +54,8 @@ static void describe(plock_local_person *person, plock__local_map *map, plock__l
     const bool kept = plock__state(claim) == PLOCK__KEPT;
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
-    /* while its process is alive, the claim of a renewed lease may last longer than the lease's
-     * ttl, so at most the ttl is reported */
+    /* a renewed lease's claim lasts until its process ends or until max_hold, so this function
+     * reports at most the ttl (or at_least) */
     const plock_ns end = plock__local_end_of(map, claim), left = end > now ? end - now : 0,
                    most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
     person->left = person->waits ? 0 : kept || left < most ? left : most;

@@ -35,9 +35,9 @@ typedef struct plock__local_wait_request {
  * the next waiters. */
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 
-/* Does the same, and also ends the claims of all waiters whose process has died. plock__local_look
- * may miss some of these claims. This function takes longer, because it asks the kernel about each
- * waiter's process. */
+/* Does the same as plock__local_tidy, and also ends the claims of all waiters whose process has
+ * died. plock__local_look may miss some of these claims. This function takes longer, because it
+ * asks the kernel about each waiter's process. */
 void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns now);
 
 /* Does the same as plock__local_tidy_whole for all keys. Returns true if this made room for a key
@@ -66,10 +66,10 @@ plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim);
 /* Ends a claim in any state, and admits the next waiters. */
 void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now);
 
-/* Does the same, but does not notify the claim's lease. */
+/* Like plock__local_end_claim, but does not notify the claim's lease. */
 void plock__local_give_up_claim(plock__local_map *map, uint32_t claim, plock_ns now);
 
-/* Wakes the waiters that a release has admitted. Not in the critical section. */
+/* Wakes the waiters that a release has admitted. Do not call in the critical section. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls);
 
 /* Makes the first waiter look again, because something ahead of that waiter changes. Call this

@@ -68,7 +68,7 @@ void plock__local_register(plock_local_lease *lease) {
         plock__local_attend_by(map->attendant, plock_now() + PLOCK__LOCAL_IN_ANY_CASE);
 }
 
-/* Does not change the parent's lists if it runs in a child. */
+/* In a forked child, does not change the lists, because they are the parent's. */
 void plock__local_unregister(plock_local_lease *lease) {
     if (!lease->registered) return;
     plock__local_map *map = lease->map;
@@ -119,7 +119,7 @@ void plock__local_examine(plock_local_lease *lease) {
         plock__local_look_at(lease, 0);
 }
 
-/* --- the same changes, without the lock --- */
+/* --- the same changes, for callers without the lock --- */
 
 void plock__local_has_turn(plock_local_lease *lease) {
     plock__enter();

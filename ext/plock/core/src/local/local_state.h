@@ -36,8 +36,8 @@ enum plock__local_lease_state {
     PLOCK__LEASE_STATES
 };
 
-/* The job of a lease on the worker thread. The job has states of its own. A lease may already wait
- * with a new claim, and the worker thread may still have to stop the job of the old claim.
+/* The job of a lease on the worker thread. The job has states of its own: a lease may wait with a
+ * new claim before the worker thread has stopped the old claim's job.
  *
  * event     from                to          what is done
  * --------  ------------------  ----------  -----------------------------------------------------

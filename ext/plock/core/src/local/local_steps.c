@@ -19,8 +19,8 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
 
 /* --- operations on a held lease --- */
 
-/* Returns true if the lease still has its claim, which has not expired. Call in the critical
- * section. */
+/* Returns true if the lease still has its claim, and the claim has not expired. Call in the
+ * critical section. */
 static bool ours(const plock_local_lease *lease, plock_ns now) {
     return plock__local_still(lease, PLOCK__HELD) &&
            now < atomic_load(&lease->map->claims[lease->claim].until);
@@ -91,8 +91,8 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
 }
 
 /* Detaches the claim from this process. The claim then no longer ends with the process, so it needs
- * an expiry. The worker thread watches the lease until here. Before this point, the operation could
- * fail, and this process would keep the lease. */
+ * an expiry. Stops watching the lease only now, because an operation that fails earlier leaves the
+ * lease with this process. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_dismiss(lease);
@@ -167,7 +167,7 @@ static plock_status held_step(plock_local_lease *lease, plock_interest *interest
 
 /* --- operations on a lease that is found by its owner --- */
 
-/* Returns the held claim on the key that has this owner, or PLOCK__LOCAL_NONE. In the critical
+/* Returns the claim with which this owner holds the key, or PLOCK__LOCAL_NONE. Call in the critical
  * section. */
 static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;

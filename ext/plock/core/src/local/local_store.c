@@ -78,7 +78,7 @@ plock__local_unneeded plock__local_retire(plock__local_map *map) {
 }
 
 /* Retains the store's map, and sets *out to it. Sets *out to NULL if the store has no usable map.
- * The store gives up a lost map as soon as this process holds and waits for nothing in that map.
+ * The store gives up a lost map as soon as this process holds no lease in it, and waits for none.
  * Until then, *out is the lost map, and this function returns the loss. In all other cases, it
  * returns PLOCK_OK. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {

@@ -142,7 +142,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     plock__leave();
 }
 
-/* Called once the lease has been held for longer than most leases are. */
+/* Called when the lease has been held for longer than most leases are held. */
 static void begin_watching(plock_later *later) {
     plock_local_lease *lease = lease_of(later);
     ask_to_be_told(lease);
@@ -268,7 +268,7 @@ bool plock__local_start_over(plock_local_lease *lease) {
         stop(lease);
     else
         plock__local_unregister(lease);
-    /* a loss has stopped the job, but the acquire needs the job again */
+    /* the loss of the earlier lease has stopped the job, but the new attempt needs the job */
     if (!lost && lease->job_state == PLOCK__JOB_STOPS) set_job(lease, PLOCK__JOB_RENEWS_NEXT);
     const bool ready = !lost || lease->job_state == PLOCK__JOB_OFF;
     plock__leave();

@@ -13,7 +13,7 @@ enum {
     /* shapes with at most this many words are remembered (about ten keys) */
     PLOCK__SHAPE_MAX = 36,
     /* remembered shapes: enough for the commands that alternate on a connection, which are acquire,
-     * a waiter's acquire, release, leave, and two for several keys */
+     * a waiter's acquire, release, leave, acquire_all and release_all */
     PLOCK__SHAPES = 6
 };
 

@@ -204,7 +204,7 @@ plock_status plock_config_set(plock_config *config, const char *name, const char
                                                       : plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
 
-/* --- life --- */
+/* --- lifecycle --- */
 
 static plock_config *new_config(plock_scheme scheme) {
     plock_config *config = plock__allocate(sizeof *config);

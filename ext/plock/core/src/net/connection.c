@@ -68,7 +68,7 @@ static void end_trail(plock_connection *connection, const plock_value *reply) {
     trail->ends(trail, reply);
 }
 
-/* --- life --- */
+/* --- lifecycle --- */
 
 void plock__connection_free(plock_connection *connection) {
     end_trail(connection, NULL);

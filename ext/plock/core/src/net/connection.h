@@ -79,9 +79,9 @@ PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connecti
                                                       const plock_value **value,
                                                       plock_interest *interest, plock_error *error);
 
-/* Receives a message that the server pushes to a subscriber, in the same way. If `reads` is false,
- * uses only bytes that have already been read, which saves a system call. Reads nevertheless if
- * poll(2) might not report the next bytes. */
+/* Like plock__connection_receive, for a message that the server pushes to a subscriber. If `reads`
+ * is false, uses only bytes that have already been read, which saves a system call. But if poll(2)
+ * might not report the next bytes, always reads them. */
 PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads,
                                                    const plock_value **value,
                                                    plock_interest *interest, plock_error *error);

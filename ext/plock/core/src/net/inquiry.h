@@ -27,8 +27,8 @@ typedef plock_status plock__asker(plock_inquiry *inquiry, plock_question *questi
 typedef plock_status plock__answer_reader(plock_inquiry *inquiry, plock_question *question,
                                           const plock_value *answer);
 
-/* Must be on the heap, because a child that is forked during the inquiry finds the connections
- * through this pool, and closes them. */
+/* Must be on the heap, because a child that is forked during the inquiry still uses `pool`: it
+ * closes the connections in the pool. */
 struct plock_inquiry {
     plock_config *config; /* for the connections */
     /* where plock__inquiry_publish writes, under the lock; NULL if no caller reads it */
@@ -61,14 +61,14 @@ void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns d
 /* Returns how many questions have been asked and have not ended. */
 unsigned plock__inquiry_under_way(const plock_inquiry *inquiry);
 
-/* Reports the first question that has failed: "the WHAT HOST:PORT: MESSAGE". PLOCK_REFUSED is no
- * failure. A failure is final if a later attempt would fail as well. The outcome is settled if all
- * questions have ended, or if at least half of all questions have a final failure. If it is
- * settled, this function reports the first final failure, if there is one.
+/* Reports why one of the questions has failed: "the WHAT HOST:PORT: MESSAGE". A question that ended
+ * with PLOCK_REFUSED has not failed. A failure is final if a later attempt would fail as well. The
+ * outcome is settled if all questions have ended, or if at least half of them have a final failure.
  *
- * Returns the status of the reported failure. If that failure is final, but the outcome is not
- * settled, returns PLOCK_SILENT. If no question has failed, reports "none of the WHATs that were
- * asked answered in time" and returns PLOCK_SILENT. */
+ * If the outcome is settled, reports the first final failure. Otherwise, or if no failure is final,
+ * reports the first failure. Returns the status of the reported failure. But if that failure is
+ * final, and the outcome is not settled, returns PLOCK_SILENT. If no question has failed, reports
+ * "none of the WHATs that were asked answered in time" and returns PLOCK_SILENT. */
 PLOCK_MUST_USE plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *what,
                                                    plock_error *error);
 

@@ -89,7 +89,7 @@ static void give_room(plock_pool *pool) {
     if (!hand_over(pool, NULL)) pool->open--;
 }
 
-/* --- taking and giving --- */
+/* --- taking connections, and giving them back --- */
 
 static void discard(plock_pool *pool, plock_connection *connection) {
     plock__enter();

@@ -256,9 +256,9 @@ plock_value *plock__value_copy(const plock_value *value) {
 
 /* --- errors of the server --- */
 
-/* Recognizes errors of a cluster node, which may stand anywhere in the text of a script's error. If
- * a script fails because the cluster is down, the cluster was down when the script began. So the
- * script has written nothing. */
+/* Recognizes errors of a cluster node, which may be anywhere in the text of a script's error. A
+ * script that fails because the cluster is down has written nothing, because the cluster was
+ * already down when the script began. */
 static plock_status inside_script(const char *text) {
     if (strstr(text, "access a non local key") || strstr(text, "during rehashing of the slot"))
         return PLOCK_MIGRATING;

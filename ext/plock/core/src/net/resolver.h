@@ -29,8 +29,9 @@ typedef struct plock_addresses {
 
 /* Finds the addresses without resolving the host of the resolver, for example by asking sentinels.
  * It runs on the resolver thread, and may block for up to the config's connect_timeout. `known` has
- * the addresses that it found last, or the host "" if it has found none yet. While it runs, it may
- * write an error into *so_far, under the lock, for callers whose deadline is sooner. */
+ * the addresses that the finder found last, or the host "" if it has found none yet. While the
+ * finder runs, it may write an error into *so_far, under the lock, for callers whose deadline is
+ * sooner. */
 typedef plock_status plock__finder(plock_config *config, const plock_addresses *known,
                                    plock_addresses *found, plock_error *so_far, plock_error *error);
 
@@ -47,7 +48,7 @@ typedef struct plock_resolver {
     plock_addresses found; /* the addresses that the finder found last; under the lock */
 } plock_resolver;
 
-/* Do both have an address in common, or the same host and port, which a finder has set? */
+/* Do the two have an address in common, or did a finder give them the same host and port? */
 bool plock__same_server(const plock_addresses *one, const plock_addresses *other);
 
 /* Reads an address literal. Returns false if the host is a name. */
@@ -69,8 +70,8 @@ PLOCK_MUST_USE plock_status plock__unresolved_yet(const plock_resolver *resolver
 /* Gives up a lookup that the caller no longer waits for. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);
 
-/* Makes a lookup that still runs forget the resolver, which can then be freed. A resolver without a
- * finder does not need this. */
+/* Must be called before the resolver is freed, if it has a finder. If a lookup still uses the
+ * resolver, makes that lookup forget it. */
 void plock__resolver_clear(plock_resolver *resolver);
 
 /* Resolves a name for a finder, and waits for the result until the deadline. Returns PLOCK_OK,

@@ -10,9 +10,9 @@
 
 /* After the first answer, the other sentinels have this long to answer. If the server that was
  * named most often is then not the known primary, they have until half of connect_timeout is over.
- * Otherwise, an isolated sentinel could send this process to a wrong server while the other
- * sentinels are slow. The second half of the time is for resolving names, asking servers for their
- * roles, and connecting. */
+ * Without this longer wait, an isolated sentinel could send this process to a wrong server while
+ * the other sentinels are slow. The second half of connect_timeout is for resolving names, asking
+ * servers for their roles, and connecting. */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,

@@ -9,7 +9,7 @@
 #include "base/pause.h"
 
 /* When its patience ends, a waiter leaves the queue on the server. Its caller waits until the
- * waiter has left, but at most this long. Queries about the lock then no longer show the waiter. */
+ * waiter has left, but at most this long, so that later queries do not show the waiter. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
 /* Returns false if another request of this process is asking for the same key. The lease then waits
@@ -167,7 +167,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     if (lease->waiter && lease->phase == ASKING)
         plock__waiter_tell_of_silence(lease->waiter, &lease->base.error, lease->tried_at);
     plock__lease_drop_watch(lease); /* the next attempt may have a different token */
-    /* all attempts have the owner that the caller brought, so an earlier one may hold the lock */
+    /* a brought owner stays the same, so an earlier attempt may have acquired the lock for it */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
     /* the next attempt goes behind the other waiters, which may need no confirmation by replicas */

@@ -123,7 +123,7 @@ static bool acquires(const plock_request *request) {
 
 /* Has the process left this server for another one since the connection was made? A primary that
  * was silent may be back, and may not know yet that another primary has its keys. Returns false for
- * a call that sends ASKING, because the slot's route still leads to the old node. */
+ * a call that sends ASKING: that call has the right node, although the slot's route differs. */
 static bool left_behind(const plock_call *call) {
     const plock_node *node = call->node;
     if (node->store->routes)
@@ -313,8 +313,8 @@ static plock_status overdue(plock_call *call, plock_error *error) {
     if (call->state == PLOCK__PAUSING) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
     if (call->state == PLOCK__ROUTING)
         return plock__routes_unknown_yet(call->node->config, call->load, error);
-    /* If connecting had failed, the transport would have said so. So the transport is connected,
-     * and what did not answer is the server, or its TLS. */
+    /* If connecting had failed, the transport would have reported it. So the transport is
+     * connected, but the server, or its TLS, did not answer. */
     if (call->state != PLOCK__CONFIRMING) return plock__connection_silent(call->connection, error);
     return plock__confirm_late(call, error);
 }

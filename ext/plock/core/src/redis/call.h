@@ -49,7 +49,7 @@ typedef struct plock_call {
     plock_status loading_failed; /* the error in the reply to this LOAD, if any */
     plock_value *granted; /* while CONFIRMING, a copy of the script's answer; otherwise NULL */
 
-    /* On a cluster. */
+    /* Used only on a cluster. */
     plock_load *load; /* while ROUTING, the map that the call waits for; otherwise NULL */
     plock_redirection redirection;
     /* hops: how many times a node has named another node since the last pause */

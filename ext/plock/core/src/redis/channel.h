@@ -16,7 +16,7 @@ typedef struct plock_channel {
     plock_connection *connection;
     plock_ns deadline;
     /* The id is random, because any client that knows it can wake this process. On a cluster, a
-     * hash tag such as "{7}" follows. The node serves the tag's slot. */
+     * hash tag such as "{7}" follows, for a slot that the channel's node serves. */
     char name[PLOCK__CHANNEL_MAX];
     size_t tag_length;   /* 0: the name has no tag */
     unsigned tag;        /* the number in the tag */

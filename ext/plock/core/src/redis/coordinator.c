@@ -7,7 +7,7 @@
 #include "redis/reroute.h"
 #include "redis/routes.h"
 
-/* For how long an idle coordinator stays. It costs a connection and a sleeping thread, but other
+/* How long an idle coordinator stays. It costs a connection and a sleeping thread, but other
  * waiters may come soon. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
@@ -35,8 +35,8 @@ static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, 
         const bool asks = waiter && plock__waiter_call(waiter, false);
         /* plock__waiter_call has changed the queue, so the queue is due again */
         if (asks) return waiter;
-        /* if the waiter cannot ask yet, it changes the queue when its job ends, and the queue is
-         * then due */
+        /* a waiter that cannot ask yet will change the queue when its job ends, which makes the
+         * queue due again */
         plock__wait_queue_come_at(queue, next);
     }
     const plock_ns first = plock__heap_at(&coordinator->queues.looks);
@@ -169,8 +169,8 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* An earlier looks_at stays, even if its wait queue is gone. It costs less to wake this
-         * thread once for nothing than to wake it for each new wait queue. */
+        /* An earlier looks_at stays, even if its wait queue is gone. This may wake the thread once
+         * for nothing. But a later looks_at would let each new wait queue wake the thread. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();
@@ -179,7 +179,7 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
     }
 }
 
-/* Returns for how long the job may go without a step. Without waiters and watches, no message
+/* Returns how long the job may go without a step. Without waiters and watches, no message
  * matters, and only a channel that is being opened needs steps. */
 static plock_ns idle(const plock_job *job) {
     const plock_coordinator *coordinator = (const plock_coordinator *)(const void *)job;
@@ -195,8 +195,8 @@ static bool attends_failovers(const plock_coordinator *coordinator, plock_ns now
 
 /* Returns true, and ends the coordinator, if no waiter, watch or connection to a primary has needed
  * it for a while. If the store is no longer used, does so as soon as there is no waiter or watch.
- * Without the coordinator, nothing reports a failover, so the node's connections must be made
- * again. */
+ * Without the coordinator, nothing reports a failover. So if the node has sentinels, its existing
+ * connections are not used again. */
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     const bool attends = attends_failovers(coordinator, now);
     plock__enter();
@@ -211,7 +211,7 @@ static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest
     if (over) atomic_store(&coordinator->node->coordinator, NULL);
     plock__leave();
     if (over && coordinator->failover) plock__pool_distrust(&coordinator->node->pool);
-    /* nothing may schedule the job when the last waiter or watch leaves, so set a deadline */
+    /* set a deadline, because the last waiter or watch may leave without scheduling the job */
     const plock_ns again = (rests ? coordinator->idle_since : now) + IDLE;
     if (again < interest->deadline) interest->deadline = again;
     return over;
@@ -230,7 +230,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return retires(coordinator, now, interest) ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* --- life --- */
+/* --- lifecycle --- */
 
 plock_coordinator *plock__coordinator_of(plock_node *node) {
     return atomic_load(&node->coordinator);

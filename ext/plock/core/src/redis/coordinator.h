@@ -24,7 +24,7 @@ struct plock_coordinator {
     unsigned failures;
     plock_ns idle_since; /* PLOCK_NEVER: it is not idle */
 
-    /* Under the lock. */
+    /* Protected by the lock. */
     plock_coordinator *next; /* in the list of this process */
     plock_wait_queues queues;
     plock_watch *watches;
@@ -32,8 +32,8 @@ struct plock_coordinator {
     bool open; /* the channel is open, so waiters can queue on the server */
     /* When the worker thread next looks for wait queues that are due. It may find none. */
     plock_ns looks_at;
-    /* The version of the store's routes for which the worker thread last found that all keys of the
-     * coordinator belong to its node. */
+    /* The version of the store's routes when the worker thread last found that all keys of the
+     * coordinator belong to its node. If the version differs, the worker thread checks again. */
     unsigned routes_seen;
 };
 

@@ -9,7 +9,7 @@
 #include "runtime/worker.h"
 
 enum {
-    DEBTS_MAX = 10000,  /* For each node. This many leases take 20 MB. */
+    DEBTS_MAX = 10000,  /* At most this many debts of a node. If all are leases: 20 MB. */
     COLLECTORS_MAX = 4, /* At most this many collectors of a node run at the same time. */
     /* Collectors use at most 1 / POOL_SHARE of the pool's connections, but at least one. */
     POOL_SHARE = 4
@@ -27,7 +27,7 @@ struct plock_collector {
     plock_call call;
 };
 
-static plock_debts *indebted; /* the lists of this process's nodes that have collectors */
+static plock_debts *indebted; /* the debts of the nodes for which this process has collectors */
 
 /* --- lists, with the lock held --- */
 

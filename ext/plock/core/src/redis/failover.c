@@ -16,7 +16,7 @@ struct plock_failover {
     plock_job job; /* first, so that both have the same address */
     plock_node *node;
 
-    /* Under the lock. */
+    /* Protected by the lock. */
     unsigned references; /* one for the coordinator, and one for a submitted job */
     bool submitted, over;
 
@@ -35,9 +35,9 @@ struct plock_failover {
  * silent or cut off from the others. */
 static const plock_ns TURN = 2 * PLOCK_SECOND;
 
-/* The same after the sentinel has named another primary. Most sentinels may not know that primary
- * yet. So the job soon turns to the next sentinel. If that one also names another primary, all
- * sentinels are asked again. */
+/* How long the job listens to a sentinel that has named another primary. Most sentinels may not
+ * know that primary yet. So the job soon turns to the next sentinel. If the next one also names
+ * another primary, the job asks all sentinels again. */
 static const plock_ns SHORT_TURN = PLOCK_SECOND / 4;
 
 /* The shortest time between two requests to all sentinels. Without it, a sentinel that keeps naming
@@ -215,7 +215,7 @@ static plock_ns idle(const plock_job *job) {
     return failover->state == OPEN ? 50 * PLOCK_MILLISECOND : 0;
 }
 
-/* --- life --- */
+/* --- lifecycle --- */
 
 static void let_go(plock_failover *failover) {
     plock__enter();

@@ -36,7 +36,7 @@ struct plock_group {
     plock_redis_lease *leases[];
 };
 
-/* --- life --- */
+/* --- lifecycle --- */
 
 plock_status plock_group_new(plock_group **out, plock_lease *const *bases, size_t count) {
     plock_redis_lease *leases[PLOCK_GROUP_MAX];
@@ -271,8 +271,8 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* May the release go on in the background? If the program hurried it, it may, unless the caller
- * brought the owner, which may acquire the key again soon. Otherwise the failure decides. */
+/* May the release go on in the background? Not if the caller brought the owner, which may acquire
+ * the key again soon. Unless the program hurried the release, the failure counts as well. */
 static bool goes_on(const plock_group *group, const plock_redis_lease *lease, plock_status why) {
     return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, why);
 }

@@ -42,7 +42,7 @@ struct plock_node {
 };
 
 void plock__node_start(plock_node *node, plock_store *store, plock_config *config);
-/* The same for a node of a cluster. */
+/* Like plock__node_start, for a node of a cluster. */
 void plock__node_start_at(plock_node *node, plock_store *store, plock_config *config,
                           const plock_node_name *name);
 void plock__node_clear(plock_node *node);
@@ -74,9 +74,9 @@ bool plock__node_knew(const plock_node *node, unsigned script);
  * leases checked. Do not call with the lock held. */
 void plock__node_moved(plock_node *node);
 
-/* Notes that a primary has answered on this connection. It may be the first primary to answer since
- * a server said that it was no primary. Connections made in the meantime may lead to the old
- * server, so all connections are then made again. Do not call with the lock held. */
+/* Notes that a primary has answered on this connection. At the first such answer after a server has
+ * said that it is no primary, makes all connections again. Those made in the meantime may lead to
+ * the old server. Do not call with the lock held. */
 void plock__node_served(plock_node *node, const plock_connection *connection);
 
 /* Was this connection made before the node last moved to another server? A broken or silent
@@ -92,8 +92,8 @@ void plock__node_reached(plock_node *node, plock_ns moment);
 PLOCK_MUST_USE plock_status plock__node_connect(plock_node *node, plock_connection **connection,
                                                 plock_error *error);
 
-/* The same for a connection beyond the pool's limit. Such a connection needs no room, and never
- * becomes idle. */
+/* Like plock__node_connect, for a connection beyond the pool's limit. Such a connection needs no
+ * room, and never becomes idle. */
 PLOCK_MUST_USE plock_status plock__node_connect_beside(plock_node *node,
                                                        plock_connection **connection,
                                                        plock_error *error);

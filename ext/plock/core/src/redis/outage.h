@@ -20,8 +20,8 @@ plock_ns plock__outage_limit(const plock_redis_lease *lease);
  * up. */
 bool plock__outage_too_long(const plock_redis_lease *lease, plock_interest *interest);
 
-/* The same for a lease in the wait queue. First copies to the lease when the server began to owe
- * the waiter an answer, and why. */
+/* Like plock__outage_too_long, for a lease in the wait queue. First updates the lease from its
+ * waiter: when the server began to owe the waiter an answer, and why it cannot be reached. */
 bool plock__outage_too_long_in_queue(plock_redis_lease *lease, plock_interest *interest);
 
 /* Does the waiter wait for the server, and not for a holder? It does if the server cannot be

@@ -67,8 +67,8 @@ static void say_cursor(plock_query *query, int64_t cursor) {
 
 /* Replaces the cursor in a primary's answer with the cluster's cursor. If the answer has the
  * primary's last keys, the new cursor leads to the next primary. If the primary of the old cursor
- * no longer serves slots, another primary has answered, but not from its first key. Then the scan
- * goes on at that primary's first key. */
+ * no longer serves slots, another primary has answered, for which that cursor has no meaning. Then
+ * this function drops the answer, and the scan goes on at the answering primary's first key. */
 static plock_status continue_scan(plock_query *query, plock_error *error) {
     const plock_node *node = query->retry.call.node;
     const plock_value *part = &query->answer[0];

@@ -120,7 +120,7 @@ plock_status plock__redirect_step(plock_call *call, plock_interest *interest, pl
     return plock__fail(error, PLOCK_CLUSTERDOWN, "no node of the cluster serves the key's slot");
 }
 
-/* --- answers that are followed --- */
+/* --- following an answer to another node --- */
 
 /* Makes the call begin again. The server has not executed the request, so the call is treated as if
  * it had sent nothing. */

@@ -47,7 +47,7 @@ void plock__lease_drop_watch(plock_redis_lease *lease) {
     lease->subject.owner.channel = plock__text(NULL, 0); /* its bytes were in the watch */
 }
 
-/* --- life --- */
+/* --- lifecycle --- */
 
 static const plock_lease_kind KIND;
 

@@ -16,8 +16,8 @@ struct plock_redis_lease {
     plock_node *node; /* the node that has the key */
     unsigned slot;    /* the key's slot, on a cluster */
     plock_subject subject;
-    /* The caller brought the owner, which may have other leases on the key. So a release takes back
-     * only the acquire with this owner's signature. */
+    /* An acquire with a brought owner has begun, but was not granted. The same owner may have other
+     * leases on the key. So a release takes back only the acquire with this lease's signature. */
     bool undoes;
 
     bool lost; /* the server has answered that the lease is lost */
@@ -68,7 +68,7 @@ struct plock_redis_lease {
     unsigned pauses, failures_told;
     /* why the last attempt could not reach the server; PLOCK_OK: the attempt reached it */
     plock_status outage;
-    plock_ns unanswered_since; /* since when the server has owed an answer; 0: it owes none */
+    plock_ns unanswered_since; /* when the server began to owe an answer; 0: it owes none */
     plock_ns tried_at;         /* when the last request began */
     plock_ns began_at, patience_ends, deadline, resume_at;
     char names[];
@@ -99,7 +99,7 @@ void plock__lease_destroy(plock_redis_lease *lease);
 /* Begins an operation, and forgets the error of an earlier one. */
 void plock__lease_begin(plock_redis_lease *lease, enum plock__operation doing);
 
-/* The same for an operation after which this lease may hold the lock. */
+/* Like plock__lease_begin, for an operation after which this lease may hold the lock. */
 void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
                                const plock_acquire_options *patience);
 

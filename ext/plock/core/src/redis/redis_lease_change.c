@@ -124,8 +124,8 @@ plock_status plock__lease_downgrade_step(plock_redis_lease *lease, plock_interes
 /* --- adopting --- */
 
 /* An adoption has failed, but the server may have executed it. If the token is fresh, only this
- * process knows it, so this process must release the lock. If the owner was brought, other
- * processes may know its value and adopt the lease. */
+ * process knows it, so this process must release the lock. A brought owner keeps the lock, because
+ * other processes may know the owner's value, and adopt the lease. */
 static void give_adopted_back(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) (void)plock__lease_release_in_background(lease, false);
 }

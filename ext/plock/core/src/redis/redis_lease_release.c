@@ -44,8 +44,8 @@ static void settle(plock_debt *debt, plock_status status) {
     plock__lease_destroy(lease);
 }
 
-/* Returns how long the worker thread tries to release the lease. No request extends the lease any
- * more, so the lease expires within one TTL. */
+/* Returns how long the worker thread tries to release the lease. After one TTL, the lease has
+ * expired, because no request extends it any more. */
 static plock_ns time_to_release(const plock_redis_lease *lease) {
     if (lease->subject.owner.brought && !lease->undoes)
         return lease->store->config->release_timeout;
@@ -88,7 +88,8 @@ plock_status plock__lease_release_trailing(plock_lease *base, plock_ns keep) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
     plock_redis_lease *lease = plock__redis_lease(base);
-    /* an expired lease is released with an answer, which tells the caller if the lease was lost */
+    /* if the lease has expired, the caller must release it and wait for the answer, which tells
+     * whether the lease was lost */
     if (!plock_lease_valid(base)) return PLOCK_AGAIN;
     const plock_ns taken_until = lease->taken_until;
     keep_taken(lease, keep);
@@ -155,8 +156,9 @@ plock_status plock__lease_release_step(plock_redis_lease *lease, plock_interest 
     /* an earlier attempt, whose answer was lost, may have released the lease */
     const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
-    /* If the pool had no free connection, the server has not failed. Then the operation succeeds.
-     * If the release also fails in the background, a notice reports that. */
+    /* If the pool had no free connection, the server has not failed. The release then goes on in
+     * the background, and this operation succeeds. If the release fails there too, a notice reports
+     * that. */
     const bool hides = status == PLOCK_SATURATED;
     bool goes_on = plock__lease_carries_on(lease, status);
     if (goes_on) goes_on = plock__lease_release_in_background(lease, hides);

@@ -54,8 +54,8 @@ plock_request plock__acquire_request(plock_subject *subject, plock_ns ttl, bool 
 plock_request plock__queue_request(plock_subject *subject, plock_ns ttl, int64_t ticket,
                                    plock_ns window);
 plock_request plock__extend_request(plock_subject *subject, plock_ns ttl);
-/* Makes the subject's owner the holder of the lease that another owner has left under the value
- * `left`. */
+/* Makes the subject's owner the holder of a lease that another owner has left. `left` is the other
+ * owner's value. */
 plock_request plock__adopt_request(plock_subject *subject, plock_text left, plock_ns ttl);
 /* Makes an extension that never shortens the lease. So it does no harm if the server executes it
  * late. place: the owner's new "host pid thread channel" for the signature; empty: the record does
@@ -67,9 +67,9 @@ plock_request plock__downgrade_request(plock_subject *subject);
 /* only: the fences whose holders lose the lock, written as for plock_query_break_only; empty: all
  * holders lose it */
 plock_request plock__break_request(plock_subject *subject, plock_text only);
-/* Changes a request that breaks a lock for all holders. The request then succeeds even if a
- * holder's note is on another node of the cluster. In that case, the script cannot notify the
- * holder. */
+/* Changes a request that breaks a lock for all holders. The request then succeeds even if the
+ * companion, with a holder's channel, is on another node of the cluster. In that case, the script
+ * cannot notify the holder. */
 void plock__break_anyway(plock_request *request);
 /* Lists up to PLOCK_WAITERS_TOLD waiters, beginning with rank `first`. */
 plock_request plock__status_request(plock_subject *subject, int64_t first);

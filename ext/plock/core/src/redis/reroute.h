@@ -8,11 +8,11 @@
 #include "redis/coordinator.h"
 
 /* Moves the waiters and watches that belong to other nodes now. Returns PLOCK_NEVER, or after a
- * failure the time to try again. In the worker thread, not with the lock held. */
+ * failure the time to try again. Call in the worker thread, without the lock. */
 plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now);
 
 /* Chooses a new tag for the channel's name if the node does not serve the slot of the present tag.
- * In the worker thread, not with the lock held. */
+ * Call in the worker thread, without the lock. */
 void plock__reroute_tag(plock_coordinator *coordinator);
 
 /* Finds the waiter that a message on the coordinator's channel is for. Returns NULL if this process

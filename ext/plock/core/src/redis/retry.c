@@ -33,7 +33,7 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
 }
 
 /* Returns the final status after a failed attempt. The last attempt may have had too little time
- * for an answer. If too few replicas confirmed the attempt before it, that failure says more. */
+ * for an answer. So if too few replicas confirmed the attempt before it, returns that failure. */
 static plock_status final(const plock_retry *retry, plock_status status, plock_error *error) {
     if (status != PLOCK_SILENT || retry->failure != PLOCK_UNREPLICATED) return status;
     return plock__fail_plainly(error, PLOCK_UNREPLICATED);

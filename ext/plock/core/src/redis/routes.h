@@ -78,9 +78,9 @@ plock_node *plock__routes_primary(plock_store *store, unsigned number);
  * held. */
 void plock__routes_doubt(plock_store *store);
 
-/* The same for a node that cannot be reached, or does not serve its slots. The next map may change
- * the routes of these slots even if MOVED has set them within the last second. Do not call with the
- * lock held. */
+/* Like plock__routes_doubt, for a node that cannot be reached, or does not serve its slots. The
+ * next map may change the routes of these slots even if MOVED has set them within the last second.
+ * Do not call with the lock held. */
 void plock__routes_distrust(plock_node *node);
 
 /* Begins or joins a load, which the caller awaits with plock__routes_await. Returns NULL if the map

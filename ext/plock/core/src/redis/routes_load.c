@@ -14,12 +14,12 @@
 /* The shortest time between two loads of the map. */
 static const plock_ns LOADS_EVERY = 100 * PLOCK_MILLISECOND;
 
-/* How far a node's map may lag behind. The other nodes report a move in their messages, and each of
- * them sends several messages per second. */
+/* How long after a move a node's map may be out of date. The other nodes report the move in their
+ * messages, and each of them sends several messages per second. */
 static const plock_ns MAP_LAGS = PLOCK_SECOND;
 
-/* How many nodes of the URL a load asks, in addition to the nodes of the last map. If all of those
- * have moved, the nodes of the URL may still be reachable. */
+/* How many nodes of the URL a load asks, in addition to the nodes of the last map. If no node of
+ * the last map can be reached, the nodes of the URL may still be reachable. */
 enum { SEEDS_ASKED = 4 };
 
 /* One load of the map. Its thread and all callers that wait for the load share it, and count their
@@ -263,8 +263,8 @@ void plock__routes_doubt(plock_store *store) {
     if (running && running->asks) running->doubted = true;
     const plock_ns pause = routes->loaded_at && next > now ? next - now : 0;
     plock__leave();
-    /* before the first map, no load with a pause begins here, because a caller that waits for the
-     * map begins its own load at once */
+    /* before the first map, this function begins no load with a pause, because a caller that waits
+     * for the map begins one without a pause */
     const bool begins = !running && (!pause || atomic_load(&routes->mapped));
     plock_load *load = begins ? begin(store, pause, &ignored) : NULL;
     if (load) release(load);

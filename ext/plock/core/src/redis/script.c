@@ -35,9 +35,9 @@
     X(SHARED_BREAK, shared_break, ALWAYS)                                                          \
     X(SHARED_STATUS, shared_status, ALWAYS)
 
-/* When Redis runs out of memory, it refuses functions without `allow-oom`. It may refuse a grant,
- * but it must not refuse a release. The other flag allows SPUBLISH to a channel in another slot of
- * the same node (parts/cluster.lua). A script may do that without a flag. */
+/* When Redis runs out of memory, it refuses functions without `allow-oom`. A grant may fail then,
+ * but a release must not. The other flag allows SPUBLISH to a channel in another slot of the same
+ * node (parts/cluster.lua). A script may do that without a flag. */
 #define ALWAYS       ",flags={'allow-oom','allow-cross-slot-keys'}"
 #define NEEDS_MEMORY ",flags={'allow-cross-slot-keys'}"
 
@@ -55,7 +55,7 @@ static plock_script scripts[2][PLOCK__SCRIPTS] = {
 };
 
 /* A library of functions: its first line, and each script as the body of a function. The scripts
- * for a cluster are longer, so their sizes give the room. */
+ * for a cluster are the longer ones, so the room is computed from their sizes. */
 enum { FRAME = 200 }; /* bytes around each script */
 typedef struct library_room {
     char first_line[FRAME];

@@ -26,7 +26,7 @@ struct plock_store {
 
 /* Returns the node that has the key. On a cluster, a later call may return a different node. */
 plock_node *plock__store_node(plock_store *store, plock_text key);
-/* The same for a key in this slot. Without a cluster, ignores the slot. */
+/* Like plock__store_node, for a key in this slot. Without a cluster, ignores the slot. */
 plock_node *plock__slot_node(plock_store *store, unsigned slot);
 
 /* Returns the node after `after`, or the first node if `after` is NULL. Returns NULL at the end. */

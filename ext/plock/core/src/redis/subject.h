@@ -11,7 +11,7 @@ typedef struct plock_subject {
     /* for a lock that can have several holders: "s3", "r" or "w"; "": the lock has one holder */
     char share[PLOCK_SHARE_MAX + 1];
     unsigned replicas;  /* how many replicas must confirm a grant or an extension */
-    plock_ns fence_ttl; /* for how long the fence outlasts the lease */
+    plock_ns fence_ttl; /* how long the fence outlasts the lease */
     char ttl[24], ticket[24], window[8], noted_for[24]; /* room for a request's numbers as text */
 } plock_subject;
 

@@ -6,9 +6,9 @@
 
 #include "redis/redis_lease.h"
 
-/* Sends the request that releases the lease, which the program no longer uses. Returns PLOCK_OK,
- * and then owns the lease. Returns PLOCK_AGAIN if nothing was done, because no connection is idle,
- * the server may not know the script, memory runs out, or no thread can be started. */
+/* Sends the request that releases the lease, which the program no longer uses. Returns PLOCK_OK if
+ * it has taken over the lease. Returns PLOCK_AGAIN if nothing was done, because no connection is
+ * idle, the server may not know the script, memory runs out, or no thread can be started. */
 PLOCK_MUST_USE plock_status plock__trailing_begin(plock_redis_lease *lease,
                                                   const plock_request *request);
 

@@ -4,7 +4,7 @@
 #include "base/process.h"
 #include "redis/routes.h"
 
-/* For how long an unused connection stays open. */
+/* How long an unused connection stays open. */
 static const plock_ns UNUSED = 10 * PLOCK_SECOND;
 
 struct plock_trim {

@@ -74,7 +74,7 @@ plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text
     return NULL;
 }
 
-/* Returns the key by which the due waiters are sorted. Waiters with a ticket come first, in the
+/* Returns the number by which the due waiters are sorted. Waiters with a ticket come first, in the
  * order of their tickets. The other waiters come in the order in which they joined, those with
  * `follows` last. */
 static plock_ns order(const plock_waiter *waiter) {
@@ -220,7 +220,8 @@ plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_n
     /* usually the first waiter rests, or the second if the first one asks */
     for (; first && !plock__waiter_rests(first); first = first->next) VISIT();
     if (!first) return NULL;
-    /* if the queue was lost, this waiter would overtake the waiter that is asking for its place */
+    /* another waiter is asking for its place; if the server has lost the queue, this waiter would
+     * overtake that one */
     if (open && first->due) return NULL;
     if (now >= when(queue)) return first;
     if (when(queue) < *at) *at = when(queue);

@@ -60,8 +60,9 @@ plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text
 void plock__wait_queue_insert(plock_wait_queue *queue, plock_waiter *waiter);
 void plock__wait_queue_remove(plock_waiter *waiter);
 
-/* Must be called after each change of the waiter's state, place or `due`. Keeps counts of these, so
- * that no function must visit all waiters. Does nothing if the waiter is in no wait queue. */
+/* Must be called after each change of the waiter's state, place or `due`. Updates what the
+ * wait queue has noted about the waiter, so that no function needs to visit all waiters. Does
+ * nothing if the waiter is in no wait queue. */
 void plock__wait_queue_note(plock_waiter *waiter);
 
 /* Must a waiter still ask for its place in the queue? If so, no other waiter may overtake it. */
@@ -75,8 +76,8 @@ void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen);
  * owe an answer. */
 void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *error, plock_ns since);
 
-/* The same, and begins a pause in which no waiter asks. The pause grows with each failure in a row.
- * It ends early when the channel opens. */
+/* Does the same as plock__wait_queue_unreached, and begins a pause in which no waiter asks. The
+ * pause grows with each failure in a row. It ends early when the channel opens. */
 void plock__wait_queue_failed(plock_wait_queue *queue, const plock_error *error, plock_ns since,
                               plock_ns now);
 
@@ -92,11 +93,11 @@ void plock__wait_queue_told(plock_wait_queue *queue, plock_ns at);
 /* Notes that a waiter looks now. If a look was due, no other waiter looks before the answer. */
 void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now);
 
-/* Returns the next waiter whose job must ask. If the channel is `open` and no job of this queue is
- * asking, that is the first waiter that must ask for its place. Otherwise, if a look is due, it is
- * the first resting waiter, unless the channel is open and that waiter must ask for its place. If
- * no waiter must ask now (for example, during a pause), returns NULL, and lowers *at to the time of
- * the next look. */
+/* Returns the next waiter whose job must ask. While the channel is `open`, the waiters that must
+ * ask for their places go first, one at a time. If none of them can go now, and a look is due,
+ * returns the first resting waiter. But if the channel is open and that waiter is one of them,
+ * returns NULL. If no waiter must ask now (for example, during a pause), returns NULL, and lowers
+ * *at to the time of the next look. */
 plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
                                      plock_ns *at);
 

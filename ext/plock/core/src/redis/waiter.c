@@ -14,7 +14,7 @@
 const plock_error PLOCK__WAITING_ENDED = {.status = PLOCK_DISCONNECTED,
                                           .message = "waiting for locks has been ended"};
 
-/* --- life --- */
+/* --- lifecycle --- */
 
 plock_waiter *plock__waiter_new(plock_node *node, size_t key_length) {
     plock_waiter *waiter = plock__allocate(sizeof *waiter + key_length);
@@ -174,7 +174,7 @@ void plock__waiter_checks_if_shaken(plock_waiter *waiter) {
     waiter->shaken = false;
 }
 
-/* --- its own thread --- */
+/* --- the waiter's own thread --- */
 
 static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_node *node,
                          const plock_wait_request *wait_request, plock_error *error) {

@@ -23,13 +23,13 @@ typedef struct plock_wait_request {
      * lease, and does not ask at once. */
     bool follows;
     struct plock_watch *watch; /* Starts as soon as the waiter holds the lock. NULL: none. */
-    plock_ns renewed_for;      /* For how long the watch renews the lease. */
+    plock_ns renewed_for;      /* How long the watch renews the lease. */
     bool reports;              /* The caller wants a report of each failure to reach the server. */
 } plock_wait_request;
 
 /* The answer that the server owes a waiter. */
 typedef struct plock_owing {
-    plock_ns since;    /* since when the server has owed an answer; 0: it owes none */
+    plock_ns since;    /* when the server began to owe an answer; 0: it owes none */
     unsigned failures; /* how many of the waiter's attempts to reach the server have failed */
     /* why the server cannot be reached; PLOCK_OK: it can, as far as the waiter knows */
     plock_error why;
@@ -89,14 +89,14 @@ struct plock_waiter {
                                      * address */
     plock_waiter *next, *previous;  /* in the wait queue */
     struct plock_wait_queue *queue; /* NULL: it is in no wait queue */
-    /* The wait queue's account of this waiter (plock__wait_queue_note). */
+    /* What the wait queue has noted about this waiter (plock__wait_queue_note). */
     plock__heap_entry due_entry;
     bool noted_asking, noted_unplaced;
     unsigned joined; /* how many waiters joined the wait queue before this one */
     plock_node *node;
     unsigned references, generation;
 
-    /* Under the lock. */
+    /* Protected by the lock. */
     enum plock_waiter_state state; /* only plock__waiter_become changes it */
 
     /* These are facts and not states: each can be true in several states, and a transition does not
@@ -109,7 +109,7 @@ struct plock_waiter {
     bool turn; /* Its turn has come since its last request. Any call during that request counts as a
                 * turn. */
     bool shaken; /* The server has lost another waiter, so it may also have lost this one. */
-    bool checks; /* It asks now because it was shaken. If it was lost, it shakes no others. */
+    bool checks; /* It asks now because it was shaken. If it proves lost, it shakes no others. */
     plock_place place;
     plock_grant grant;
     plock_error error;  /* Why it failed, or why the server cannot be reached. PLOCK_OK: neither. */

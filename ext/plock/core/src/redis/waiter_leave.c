@@ -55,9 +55,9 @@ void plock__waiter_leave(plock_waiter *waiter) {
     plock__debt_submit(waiter->node, &waiter->leaving);
 }
 
-/* Leaves the wait queue. Then does and returns the same as plock__waiter_depart. But if the
- * waiter's job is asking, leaves that to the job, and returns false. If the wait queue is now
- * empty, sets *empty to the wait queue, which the caller must free. */
+/* Takes the waiter out of the wait queue. Then calls plock__waiter_depart, and returns its result.
+ * But if the waiter's job is asking, returns false, and the job calls plock__waiter_depart later.
+ * If the wait queue is now empty, sets *empty to the wait queue, which the caller must free. */
 static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_wait_queue **empty) {
     *empty = plock__waiter_leave_queue(waiter);
     waiter->placed = waiter->placed || asked;

@@ -54,8 +54,8 @@ static void begin_watching(plock_later *later) {
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(current_node(watch));
-    /* No message has told this watch of an earlier break, so the watch checks the lease. If the
-     * channel is not open yet, its opening will start the check. */
+    /* The coordinator did not listen for this watch before, so the watch must check whether its
+     * lease was broken. If the channel is not open yet, its opening will start the check. */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);
@@ -252,8 +252,8 @@ static void look_at_once(plock_watch *watch) {
     if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
 }
 
-/* A watch that has not started does not know its owner's value yet. The broken lease may be its
- * own, so it checks the lease when it starts. */
+/* A watch that has not started does not know its owner's value yet. The broken lease may be the
+ * one that it watches, so the watch checks that lease when it starts. */
 void plock__watch_broken(const plock__index *watches, plock_text key, plock_text value) {
     for (plock__index_entry *entry = plock__index_first(watches, key); entry;
          entry = plock__index_next(entry)) {
@@ -346,7 +346,7 @@ static void understand(plock_watch *watch, plock_status status) {
     if (renewal && current)
         watch->renew_at =
             status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
-    /* a check must also follow, because max_hold may stop the renewals before one succeeds */
+    /* also asks for a check, because max_hold may allow no further renewal */
     if (status && status != PLOCK_NOT_OWNER) {
         watch->doubtful = true;
         watch->check_at = now + before_another_try(watch);

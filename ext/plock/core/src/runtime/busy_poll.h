@@ -12,8 +12,8 @@
 /* Tells which waits must not poll, because earlier answers came late. All fields start at 0. */
 typedef struct plock__answers {
     unsigned skipping; /* how many more waits will not poll */
-    unsigned skipped;  /* how many waits must not poll after the last poll; 0 if that poll found the
-                        * answer in time */
+    unsigned skipped;  /* how many waits had to skip polling after the last poll; 0 if that poll
+                        * found the answer in time */
 } plock__answers;
 
 /* Keeps calling `look` until it returns true, or until it is better to sleep. Returns true if

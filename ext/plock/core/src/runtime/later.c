@@ -6,8 +6,8 @@
 #include "base/process.h"
 #include "runtime/worker.h"
 
-/* A lease younger than this is not watched. If such a lease is broken, its loss is still noticed
- * within half a second. */
+/* A lease younger than this is not watched. Its watch then begins with a check, so if the lease was
+ * broken before, the loss is noticed within half a second. */
 static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
 
 /* The job ends after the list has been empty for this long. It does not end sooner, because new
@@ -18,7 +18,7 @@ static const plock_ns IDLE = 5 * PLOCK_SECOND;
 static plock_job *at_work;
 static plock__heap dates;   /* the entries that have a date */
 static unsigned entries;    /* the number of entries, with and without a date */
-static plock_ns looks_at;   /* when the job next looks at the list; the look may be for nothing */
+static plock_ns looks_at;   /* when the job looks at the list again; perhaps no entry is due */
 static plock_ns last_span;  /* how far in the future the last date was when it was set */
 static bool used;           /* has a date been set since the last look? */
 static plock_ns idle_since; /* when the list became empty; PLOCK_NEVER: it is not empty */
@@ -42,7 +42,7 @@ void plock__later_leave(plock_later *later) {
     later->listed = false;
     entries--;
     plock__heap_remove(&dates, &later->date);
-    /* no entry had a date, so the job may not look for seconds; its idle time begins now */
+    /* no entry had a date, so the job's next look may be seconds away; its idle time begins now */
     if (!entries && looks_at == PLOCK_NEVER) idle_since = plock_now();
 }
 

@@ -33,8 +33,8 @@ void plock__later_by(plock_later *later, plock_ns due);
  * process that added the entry. */
 void plock__later_leave(plock_later *later);
 
-/* Returns the time at which to begin watching a lease that is renewed automatically. It is as late
- * as possible, so that most leases are released before it. */
+/* Returns the time at which to begin watching a lease that is renewed automatically: after 0.25 s,
+ * or halfway to the first renewal if that is earlier. Most leases are released before then. */
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at);
 
 void plock__later_in_child(void);

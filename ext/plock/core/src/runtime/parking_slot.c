@@ -40,7 +40,7 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
                                plock_status *status) {
     const plock__parking_slot *parking_slot = interest->parking_slot;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
-    plock_have_led(); /* this thread will only sleep, so the worker thread must listen for it */
+    plock_have_led(); /* this thread will only sleep, so the worker thread must listen instead */
     plock__nap nap;
     struct futex_waitv words[WORDS];
     plock__nap_begin(&nap, parking_slot->waker, interrupt);

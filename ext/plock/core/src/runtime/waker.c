@@ -115,8 +115,9 @@ void plock__waker_detach(plock_waker *waker) {
         plock__ends_give(open);
 }
 
-/* The mark is cleared last. If a wake comes after the drain, this call reports that wake. The poke
- * of that wake may end a later wait for nothing. The next wake pokes again, so no wake is lost. */
+/* Drains the descriptor first, and then clears the mark. If a wake comes between the two, this call
+ * reports it, but its poke remains and may end a later wait for nothing. The next wake finds the
+ * mark cleared, and pokes again. So no wake is lost. */
 bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
     return atomic_exchange(&waker->woken, 0);
@@ -173,7 +174,7 @@ struct timespec plock__monotonic_after(plock_ns span) {
 }
 
 /* Sleeps until the word changes or the deadline has come. May also return earlier for no reason.
- * Returns PLOCK_INTERRUPTED on a signal. */
+ * Returns PLOCK_INTERRUPTED on a signal; without futexes, only if the waker expects signals. */
 #ifdef PLOCK__FUTEX
 static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
     const plock_ns left = deadline - plock_now();
@@ -225,8 +226,8 @@ plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, ploc
 
 /* --- life --- */
 
-/* Makes a condition variable on the monotonic clock. A child makes it again, because the threads
- * that slept on it belong to the parent. */
+/* Without futexes, makes the mutex and the condition variable. A child makes them again, because
+ * the threads that used them belong to the parent. */
 static void prepare_to_sleep(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
     (void)waker;

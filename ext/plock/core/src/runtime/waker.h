@@ -18,8 +18,8 @@ plock_waker *plock__waker_take_open(void);
 void plock__wakers_in_child(void);
 
 /* Keeps the waker for the next plock_waker_take, but does not clear it or close its descriptor.
- * Fork handlers call this in the child, where plock__wakers_in_child has done the rest. Call with
- * the lock held. */
+ * Fork handlers call this in the child, where plock__wakers_in_child clears and closes all wakers.
+ * Call with the lock held. */
 void plock__waker_put_back(plock_waker *waker);
 
 /* Does the same as plock_waker_clear, but costs only one atomic load if the waker is silent. */

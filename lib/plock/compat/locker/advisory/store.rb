@@ -10,8 +10,8 @@ class Locker
     class Store < Plock::Store::Advisory
       TIMEOUTS = { attempt_timeout: 5.0, release_timeout: 5.0, connect_timeout: 5.0 }.freeze
 
-      # Seconds for which a failing acquire is repeated. They are practically 0, because the gem
-      # does not repeat it either.
+      # Seconds for which a failing acquire is repeated: practically 0, because the gem does not
+      # repeat a failed acquire.
       UNAVAILABLE_S = 0.001
 
       CONNECTIONS = 1024

@@ -47,7 +47,7 @@ class RemoteLock
       def free_with(key, turn)
         since = turn.releasing
         ours, its = turns.lock_release_with(key, owner(key), turn.hold)
-        if its.nil? # an earlier release was not answered, and may not have arrived
+        if its.nil? # the server may not have received an earlier release of the turn
           turns.lock_release(turns.config.store_key(turn.key), turn.token)
         end
         turn.released(its, since)
