@@ -26,7 +26,7 @@ typedef struct plock_lease_use {
     size_t count; /* 1 or more */
     /* Begins the operation. A status other than PLOCK_OK ends the turn, and is its result. */
     plock_status (*begin)(void *context);
-    /* called if the operation is given up before it has begun; may be NULL */
+    /* called if the operation is given up while it waits for its turn; may be NULL */
     void (*give_up)(void *context);
     void *context;
     plock_operation operation; /* used once `begin` has succeeded */

@@ -45,7 +45,8 @@ void plock__waker_rest(plock_waker *waker);
 
 /* Sleeps until one of the two wakers is woken (one may be NULL) or the deadline has come. May also
  * return earlier for no reason. Returns PLOCK_INTERRUPTED if `interrupt` was woken or a signal
- * came, otherwise PLOCK_OK. Opens no descriptor. */
+ * came, otherwise PLOCK_OK. Without futexes, it may sleep on after a signal, unless the waker
+ * expects signals. Opens no descriptor. */
 plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
 
 /* A nap lets a thread wait as in plock__waker_sleep, but sleep in a system call of its own choice.
