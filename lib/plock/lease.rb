@@ -194,7 +194,7 @@ module Plock
     # Hands the lease over. From now on, this process does not renew the lease and cannot use it.
     # Another process takes the lease over with {Locking#adopt}, which is possible only once. The
     # adopted lease has a new token and a greater fence. A lease that no process adopts expires.
-    # If this call is interrupted, plock releases the lease.
+    # If this call is interrupted, the lease is still valid here, or plock releases it.
     #
     # @return [String] the dump, in ASCII; it contains the token, so treat it as a password
     # @raise [LeaseLost] the lease is not valid

@@ -57,7 +57,7 @@ module Plock
         ended = true
         value
       ensure
-        plock_close(ended)
+        Interrupts.complete { plock_close(ended) }
       end
 
       # @api private
@@ -87,7 +87,7 @@ module Plock
         self.successfully_enqueued = false if Adapter.stopped?(queue_adapter, self)
         plock_pass_on unless first
       ensure
-        plock_give_back(0.0) if first && !successfully_enqueued?
+        Interrupts.complete { plock_give_back(0.0) if first && !successfully_enqueued? }
       end
 
       def plock_take

@@ -99,16 +99,18 @@ module Plock
         # @return [Boolean] was the lease still held?
         # @raise [Error] the store failed
         def give_back(store, ticket, most = MOST)
-          return false unless ticket.lease
+          Interrupts.complete do
+            next false unless ticket.lease
 
-          store.adopt(ticket.lease, renew: false) do |lease|
-            settle(lease, ticket.left_to_keep(most))
+            store.adopt(ticket.lease, renew: false) do |lease|
+              settle(lease, ticket.left_to_keep(most))
+            end
+            ticket.lease = nil
+            true
+          rescue LeaseLost, ArgumentError # ArgumentError: the dump is from another store
+            ticket.lease = nil
+            false
           end
-          ticket.lease = nil
-          true
-        rescue LeaseLost, ArgumentError # ArgumentError: the dump is from another store
-          ticket.lease = nil
-          false
         end
 
         private

@@ -51,12 +51,15 @@ module Plock
 
       def take
         guard, ticket = @work.guard, @work.ticket
-        lease =
-          Held.acquire(
-            @work.store, @work.key, guard.limit, ttl: @work.queued_span(@due), wait: 0,
-            label: @work.label
-          )
-        Thread.handle_interrupt(UNINTERRUPTED) { ticket.lease = lease.dump }
+        Held.acquire(
+          @work.store, @work.key, guard.limit, ttl: @work.queued_span(@due), wait: 0,
+          label: @work.label
+        ) do |lease|
+          ticket.lease = lease.dump
+        ensure
+          # a signal handler may have raised just before `dump` returned
+          Interrupts.complete { ticket.lease ||= lease.dumped }
+        end
         ticket.keep_until = Clock.wall + guard.at_least if guard.at_least.positive?
         ticket.put_off = false
       end

@@ -54,8 +54,10 @@ module Plock
           pushes = Thread.current[CURRENT] = new(again)
           yield
         ensure
-          Thread.current[CURRENT] = outer
-          pushes&.close
+          Interrupts.complete do
+            Thread.current[CURRENT] = outer
+            pushes&.close
+          end
         end
       end
 
