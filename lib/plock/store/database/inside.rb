@@ -21,7 +21,7 @@ module Plock
           @failures = failures
           @mysql = adapter.adapter_name.match?(/mysql|trilogy/i)
           @postgresql = adapter.adapter_name.match?(/postg/i)
-          @begun = @gone = false
+          @begun = @gone = @back = false
         end
 
         # @return [Boolean] has MySQL rolled back the whole transaction, as after a deadlock?
@@ -41,7 +41,7 @@ module Plock
 
           raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
         ensure
-          Thread.handle_interrupt(UNINTERRUPTED) { go_back unless kept }
+          Interrupts.complete { go_back unless kept || @back }
         end
 
         # Like {Connection#run}, but only the settings of the caller's connection limit its time.
@@ -72,6 +72,7 @@ module Plock
         def go_back
           Postgresql.stop_asking(@adapter.raw_connection) if @postgresql
           savepoint("ROLLBACK TO SAVEPOINT")
+          @back = true # a savepoint that is left does no harm; to go back to none would
           savepoint("RELEASE SAVEPOINT")
         rescue ActiveRecord::ActiveRecordError, *@failures
           @gone = @mysql && @begun # MySQL has rolled back everything, and the savepoint with it
