@@ -14,12 +14,16 @@ module Support
       if ENV["ADAPTER"] == "sidekiq"
         require "sidekiq"
         module Sidekiq::ActiveJob
-          # Sidekiq's own wrapper is in a file that requires all of Rails.
+          # In Sidekiq 7, the wrapper is in a file that requires all of Rails.
           class Wrapper
             include Sidekiq::Job
             def perform(data) = ::ActiveJob::Base.execute(data.merge("provider_job_id" => jid))
           end
         end
+        # In an application, Sidekiq's engine for Rails loads this file. ActiveJob has a file with
+        # the same name.
+        sidekiq = $LOADED_FEATURES.find { |file| file.end_with?("/lib/sidekiq.rb") }
+        require File.join(File.dirname(sidekiq), "active_job/queue_adapters/sidekiq_adapter")
       end
       ActiveJob::Base.queue_adapter = ENV["ADAPTER"].to_sym
       require "plock/active_job"

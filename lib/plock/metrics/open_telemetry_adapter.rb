@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require "opentelemetry-metrics-api"
+# in newer versions, the API without an SDK has the global provider only in this file
+require "opentelemetry/metrics/global" unless OpenTelemetry.respond_to?(:meter_provider)
 
 module Plock
   module Metrics

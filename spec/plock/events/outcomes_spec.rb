@@ -244,7 +244,7 @@ RSpec.describe Plock::Events do
           aside { gate.clear }
           holder.wait
         end
-        expect_ends(heard, "Async::Stop")
+        expect_ends(heard, Async::Stop.name) # async 2.46 has another name for it
       end
 
       it "tell that it failed, #{way} in a program whose signal handler raises" do
