@@ -94,7 +94,7 @@ module DatabaseBench
     value
   end
 
-  # Locker itself waits forever, so Timeout ends a short wait.
+  # Locker itself waits forever. So if the caller wants a short wait, Timeout ends it.
   def bounded(seconds, &block)
     seconds > 10 ? block.call : Timeout.timeout(seconds, &block)
   end

@@ -41,7 +41,7 @@ RSpec.describe "bin/demo" do
       expect(status).to be_success, output
       expect(output).to start_with("8 processes, one lock, no server\n")
       expect_a_table_in output
-      # the other processes go on before the dead process's lease would have expired
+      # another process gets the lock before the killed process's lease would have expired
       expect(output[/to the next section \| +(\d+\.\d) ms/, 1].to_f).to be < 900
       expect(left_behind).to be_empty
     end

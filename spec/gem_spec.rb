@@ -43,7 +43,7 @@ RSpec.describe "The gem", :slow do
     listed = Gem::Specification.load(root.join("plock.gemspec").to_s).files
     expect(Gem::Package.new(@gem.to_s).contents).to match_array(listed)
 
-    next unless root.join(".git").exist? # git lists the tracked files
+    next unless root.join(".git").exist? # `rake files` asks git
 
     output, status =
       Open3.capture2e(RbConfig.ruby, Gem.bin_path("rake", "rake"), "files", chdir: root.to_s)

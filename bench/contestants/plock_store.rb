@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The engine below the public API: one call, with a key whose name in the store is already made.
-# Parse::Lock adds the cost of the public API.
+# The engine below the public API. A pair is one call of Store#hold. The key's name in the store is
+# made before the measurement. The difference from Parse::Lock is the cost of the public API.
 %i[tcp unix].each do |transport|
   Bench.contestant "store-#{transport}",
                    label: "plock, Store#hold",

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# The same lock on one Redis, on a node of a cluster, and on a primary that sentinels name. The
-# lock on the cluster is compared with the lock on one Redis. A store whose URL lists the sentinels
-# is compared with a store whose URL names the same primary directly. The floor on a node of the
-# cluster shows how much slower Redis itself is there.
+# The same lock on a single Redis, on a node of a cluster, and on a primary that sentinels name. The
+# lock on the cluster is compared with the lock on the single Redis. A store whose URL lists the
+# sentinels is compared with a store whose URL names the same primary directly. The floor also runs
+# on a node of the cluster, and shows how much slower Redis itself is on such a node.
 {
   "floor" => ["the floor on one Redis", :floor],
   "floor-cluster" => ["the floor on a node of a cluster", :peer]

@@ -33,7 +33,8 @@ module Bench
       **Handoff::COLUMNS.slice("p50 ms", "p99 ms", "most ms", "hand-offs")
     }.freeze
 
-    # Measures without counting commands, because there are several servers.
+    # Measures as the other parts do, but does not count commands. Counting commands works only with
+    # a single server.
     class Uncounted < Measuring
       private
 

@@ -5,8 +5,8 @@
 #
 #   gather KIND COUNT     prepares this many threads, fibers or Ractors for later orders
 #   pairs COUNT           makes this many pairs, divided evenly among the actors, each with its
-#                         own key; answers with the number of pairs, and the nanoseconds that all
-#                         of them took together
+#                         own key; answers with the number of pairs, and the nanoseconds from the
+#                         first actor's start to the last actor's end
 #   sections KEY SECONDS  all actors want one key; answers with the nanoseconds from each exit to
 #                         the next actor's entry, and with each actor's number of entries
 

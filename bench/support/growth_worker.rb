@@ -92,8 +92,8 @@ module Bench
       { "pair_ns" => pair, "each_lock_ns" => Bench.now - start, "keys" => keys }
     end
 
-    # Returns the median time of a pair. Between two readings of the clock, only the pair allocates
-    # objects.
+    # Returns the median time of a pair. The loop itself allocates no objects, because their garbage
+    # collection would be measured as part of the pairs.
     def pair(seconds)
       took = Array.new(MAX_SAMPLES, 0)
       pairs = 0

@@ -9,7 +9,7 @@ require_relative "bench"
 module Bench
   # Gems as a user has them: built, and installed in their own empty folder.
   class Installed
-    # Environment variables with which a child does not use this process's bundle.
+    # If a child inherited these environment variables, it would use this process's bundle.
     CLEAN = {
       "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil
     }.freeze

@@ -34,8 +34,8 @@ module Bench
     # the relay.
     def address = Address.new(@port, @socket)
 
-    # Sets the duration of a round trip in milliseconds. It includes the relay's own time, and
-    # cannot be shorter than that.
+    # Sets the duration of a round trip in milliseconds. The relay's own time is part of the round
+    # trip, so a round trip cannot be shorter than that time.
     def round_trip=(milliseconds)
       @io.puts([((milliseconds - @own) * 1e6 / 2).to_i, 0].max)
       @io.gets

@@ -54,10 +54,11 @@ module Bench
   # Measures contestants side by side. All their processes run, and take turns in short slices.
   class Measuring
     WARM_UP = 0.5      # seconds, once per process
-    # seconds before each slice, because the other processes have emptied the caches
+    # seconds of warm-up before each slice, because the other processes have replaced the contents
+    # of the processor's caches
     SLICE_WARM_UP = 0.03
     COUNTED = 1_000    # pairs in which objects and commands are counted
-    SETTLING = 100_000 # pairs before the first look at the memory
+    SETTLING = 100_000 # pairs before the memory is measured
     MILLION = 1_000_000
 
     def initialize(server, contestants, floor_program, options)

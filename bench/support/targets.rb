@@ -8,7 +8,7 @@ module Bench
   class Targets
     # placement => the least share of the floor's rate
     OF_FLOOR = { "one" => 0.80, "two" => 0.90 }.freeze
-    IN_BACKGROUND = { "two" => 1.3 }.freeze # the same for a release in the background
+    IN_BACKGROUND = { "two" => 1.3 }.freeze # like OF_FLOOR, for releases in the background
     P99_OF_FLOOR = 2.0
     OBJECTS = 6
     COMMANDS = 2

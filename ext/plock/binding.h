@@ -92,16 +92,17 @@ void binding_wait_readable(int descriptor);
 
 /* --- plock.c --- */
 
-/* Returns the deadline of a release if the process is ending and Ruby will end this thread;
- * otherwise PLOCK_NEVER. Calls no Ruby method, because a method may raise a pending interrupt. */
+/* When the process ends, Ruby ends all threads except the main thread. In a thread that Ruby will
+ * end, returns the deadline by which a release must be done. Otherwise returns PLOCK_NEVER. Calls
+ * no Ruby method, because a method may raise a pending interrupt. */
 plock_ns binding_farewell(void);
 
 /* Returns true if the program has subscribed to events with Plock.subscribe. */
 bool binding_events_heard(void);
 
-/* Returns the object that passes events on to another library, or nil. binding_bridge_wants asks
- * this object whether an event has listeners. The object runs Ruby code, which an interrupt can
- * end. */
+/* binding_event_bridge returns the object that passes events on to another library, or nil.
+ * binding_bridge_wants asks this object whether an event has listeners. That runs Ruby code, so an
+ * interrupt may raise out of binding_bridge_wants. */
 VALUE binding_event_bridge(void);
 bool binding_bridge_wants(VALUE event);
 
@@ -147,8 +148,9 @@ typedef struct binding_store_kind {
     plock_status (*acquire_all)(plock_lease *const *leases, size_t count,
                                 const binding_request *request, size_t *refused,
                                 plock_error *error);
-    /* Releases all leases in their turns, with interrupts deferred. Writes an answer for each
-     * lease: true, false if it was lost, or nil if it was not held. Then calls `told`. */
+    /* Waits until no other thread uses the leases (plock/turn.h), and then releases all of them,
+     * with interrupts deferred. Writes an answer for each lease: true, false if it was lost, or nil
+     * if it was not held. Then calls `told`. */
     plock_status (*release_all)(plock_lease *const *leases, size_t count, VALUE *answers,
                                 binding_told *told, void *context, plock_error *error);
 } binding_store_kind;
@@ -199,12 +201,14 @@ VALUE binding_hand_out(VALUE granted);
  * the call began. Raises for any other status. */
 VALUE binding_answer(plock_lease *lease, plock_status status);
 
-/* Releases the lease in its turn, with interrupts deferred. If the turn does not come in time, the
- * worker thread releases the lease, and the result is PLOCK_IN_USE. */
+/* Waits until no other thread uses the lease (plock/turn.h), and then releases it, with interrupts
+ * deferred. If another thread uses the lease for too long, the worker thread releases the lease,
+ * and the result is PLOCK_IN_USE. */
 plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *told, void *context);
 
-/* Sends the release, and does not wait for the answer. A notice reports a failure or a loss.
- * Returns false if it did nothing. The caller must then call binding_release. */
+/* Sends the release, and does not wait for the answer. A notice reports a failure or a loss. If the
+ * function cannot send the release, it does nothing and returns false. The caller must then call
+ * binding_release. */
 bool binding_release_trailing(plock_lease *lease, plock_ns keep);
 
 /* Defines the methods that acquire a lease for a block. Both kinds of stores have these methods. */

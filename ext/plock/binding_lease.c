@@ -2,8 +2,8 @@
  * Store#hold and Store#hold_digest, which acquire a lease for a block. */
 #include "binding.h"
 
-/* Called when Ruby frees an object to which the program no longer refers. The object's lease may
- * still be held. */
+/* Ruby calls this function when it frees the object of a lease. The program may have forgotten to
+ * release that lease, so the engine releases a lease that is still held. */
 static void lease_free(void *lease) { plock_lease_abandon(lease); }
 
 static size_t lease_size(const void *lease) {
@@ -261,9 +261,9 @@ static void raise_timeout(const holding *h, VALUE cause) {
     rb_exc_raise(timeout);
 }
 
-/* Reports that the acquire failed. If the caller has a callback, the callback has received every
- * failure. Such a caller finally gets a TimeoutError or, from hold_digest, UNACQUIRED. A caller
- * without a callback gets the store's error. */
+/* Reports that the acquire failed. A caller without a callback gets the store's error. If the
+ * caller has a callback, the callback has already received every failure. So that caller gets only
+ * a TimeoutError or, from hold_digest, UNACQUIRED. */
 static VALUE fail_to_acquire(const holding *h, plock_status status) {
     const plock_error error = *plock_lease_error(h->lease);
     const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;

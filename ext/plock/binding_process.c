@@ -54,7 +54,8 @@ static VALUE child_ended(VALUE self, VALUE pid) {
 }
 
 /* die_with_parent -> true if the kernel will kill this process when its parent ends. Usually the
- * watchdog then kills this process, but the watchdog may be killed together with the parent. */
+ * watchdog kills this process when the parent ends. The kernel is needed if the watchdog is killed
+ * together with the parent. */
 static VALUE die_with_parent(VALUE self) {
     (void)self;
 #ifdef __linux__
@@ -64,8 +65,8 @@ static VALUE die_with_parent(VALUE self) {
 #endif
 }
 
-/* The signal mask that signals_blocked replaced. A child that was forked there restores this mask.
- * Only the command line's main thread forks such children. */
+/* The signal mask that signals_blocked replaced. A child that was forked in the block of
+ * signals_blocked restores this mask. Only the command line's main thread forks such children. */
 static sigset_t mask_before;
 
 static VALUE unblock_signals(VALUE unused) {
@@ -203,8 +204,8 @@ static void take_name(void) {}
 
 #endif
 
-/* Sends SIGKILL to the group until none of its processes is left. A process that now belongs to
- * another user cannot be killed, so this function waits until that process ends. */
+/* Sends SIGKILL to the group until none of its processes is left. A process that has changed its
+ * user cannot be killed, so this function waits until that process ends. */
 static void end_group(pid_t group) {
     long pause = PAUSE;
     for (int blind = 0; blind < BLIND;) {
@@ -218,8 +219,8 @@ static void end_group(pid_t group) {
     }
 }
 
-/* Reads groups until the pipe ends. Returns the last group that was read, or `group` if there was
- * none. 0 stands for no group. */
+/* Reads the ids of process groups until the pipe ends. Returns the last id that was read, or
+ * `group` if the pipe had none. The id 0 stands for no group. */
 static pid_t hear(int from, pid_t group) {
     pid_t told = 0;
     for (;;) {
@@ -235,7 +236,7 @@ static pid_t hear(int from, pid_t group) {
 static void watch(int from, int kept, pid_t first) {
     take_name();
     (void)setsid();
-    if (chdir("/") || fcntl(from, F_SETFL, 0)) _exit(1); /* Ruby's pipes do not block */
+    if (chdir("/") || fcntl(from, F_SETFL, 0)) _exit(1); /* Ruby had made the pipe non-blocking */
     close_all_but(from, kept < 0 ? from : kept);
     const pid_t group = hear(from, first);
     if (group > 0) end_group(group);
@@ -243,10 +244,10 @@ static void watch(int from, int kept, pid_t first) {
 }
 
 /* start_watchdog(from, kept, group) -> the watchdog's pid. The writer at the other end of the pipe
- * `from` writes process groups, each as a pid_t. The pipe ends when the writer has ended in any
- * way. Then the watchdog kills the last group that was written, or `group` if none was written. If
- * that is 0, it kills none. The watchdog keeps a copy of the descriptor `kept` open until no
- * process of that group is left. `kept` may be nil. */
+ * `from` writes ids of process groups, each as a pid_t. The pipe ends when the writer has ended in
+ * any way. Then the watchdog kills the group whose id was written last, or `group` if no id was
+ * written. An id of 0 means that it kills none. The watchdog keeps a copy of the descriptor `kept`
+ * open until no process of the killed group is left. `kept` may be nil. */
 static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     (void)self;
     const int reads = NUM2INT(from);

@@ -24,8 +24,8 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
 }
 
 /* Begins to acquire a lease for a block. If a callback receives the failures, the acquire does not
- * give up after a failure. The `digested` calls come from Parse::Lock, which shares its keys with
- * processes of the older implementation. */
+ * give up after a failure. The `digested` calls come from Parse::Lock. It shares its keys with
+ * processes of the older implementation, so such an acquire sets `shares`. */
 static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
     const plock_acquire_options patience = {.ttl = request->ttl,
                                             .wait = request->wait,
@@ -177,7 +177,8 @@ static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
 
 /* take(key, ttl, wait, renew, max_hold, label, watch, share, asking, replicas) -> a hold. If
  * another holder kept the lock until `wait` was over, it returns the waiter's token. A slow server
- * may still have that token in the queue. share: as in plock_lease_share, or nil. */
+ * may still list this token in the queue, and the caller recognizes its own entry by the token.
+ * share: as in plock_lease_share, or nil. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE asking, VALUE replicas) {
     char encoded[PLOCK_LABEL_MAX + 1];

@@ -239,7 +239,8 @@ typedef struct completion {
     int runs;
 } completion;
 
-/* Ruby raises a deferred interrupt when the mask ends. At that moment `done` is already true. */
+/* Sets `done` while interrupts are still deferred. Ruby raises a deferred interrupt only
+ * afterwards, so such an interrupt does not make run_again call the function again. */
 static VALUE run_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     completion *c = (completion *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
@@ -255,9 +256,9 @@ static VALUE run(VALUE argument) {
                     : run_masked(Qnil, argument, 0, NULL, Qnil);
 }
 
-/* Runs the function again if a signal handler has raised. The mask does not defer signal handlers,
- * so a handler may raise even before the function has done anything. A Plock::Error comes from the
- * function itself, so it causes no second run. */
+/* If a signal handler has raised, runs the function again. The mask does not defer signal handlers,
+ * so a handler may raise even before the function has done anything. A Plock::Error was raised by
+ * the function itself, so the function is not run again. */
 static VALUE run_again(VALUE argument) {
     const completion *c = (const completion *)argument;
     if (c->done || c->runs >= RUNS_MOST) return Qnil;
@@ -294,9 +295,9 @@ static VALUE complete(VALUE self) {
     return binding_complete(call, rb_block_proc());
 }
 
-/* Runs the clean-up of `finally`. An ensure clause in Ruby could be interrupted between two of its
- * lines. Here, Ruby checks for no interrupts between the end of the block and the moment at which
- * handle_interrupt sets the mask. */
+/* Runs the clean-up of `finally`. An ensure clause in Ruby could be interrupted before it has
+ * deferred interrupts. This function cannot: Ruby checks for no interrupts between the end of the
+ * block and the moment at which handle_interrupt sets the mask. */
 static VALUE clean_up(VALUE cleanup) { return binding_complete(call, cleanup); }
 
 /* finally(cleanup) { … } -> the block's value. */

@@ -125,8 +125,9 @@ static void at_exit(VALUE unused) {
     atomic_store(&ending, true);
 }
 
-/* Returns the deadline of a release. That is the shared deadline, but no earlier than `least` from
- * now. Returns a new deadline if there is none yet, or if the last one was long ago. */
+/* Returns the deadline of a release. That is the deadline that all releases share, or `least` from
+ * now if that is later. If there is no shared deadline, or if it passed more than FAREWELL ago,
+ * returns a new one. */
 static plock_ns time_left(plock_ns now, plock_ns least) {
     const plock_ns hurried = atomic_load(&farewell), at_least = plock_after(now, least);
     if (!hurried || now >= plock_after(hurried, FAREWELL)) return plock_after(now, FAREWELL);
@@ -153,7 +154,7 @@ static void *settle_region(void *unused) {
     return unused;
 }
 
-/* Daemon.settle: waits for the background releases for as long as the end of a process would. */
+/* Daemon.settle: waits for the background releases, but not for longer than FAREWELL. */
 static VALUE daemon_settle(VALUE self) {
     (void)rb_thread_call_without_gvl(settle_region, NULL, NULL, NULL);
     return self;

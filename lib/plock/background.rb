@@ -22,8 +22,8 @@ module Plock
       def launch(name = nil, &block)
         Thread.new do
           Thread.current.name = name
-          # no report is needed: Ruby passes SystemExit to the main thread, and `value` raises any
-          # other exception
+          # Ruby need not print the exception: it passes SystemExit on to the main thread, and
+          # Thread#value raises any other exception
           Thread.current.report_on_exception = false
           Thread.handle_interrupt(Object => :immediate, &block)
         end
@@ -36,11 +36,12 @@ module Plock
       def over? = !Thread.main.alive?
 
       # @param seconds [Float] how many seconds a call may take while the process is not ending
-      # @return [Float]
+      # @return [Float] how many seconds the call may take now
       def at_most(seconds) = over? ? [seconds, LAST_S].min : seconds
 
-      # Runs the block in a thread on which other threads depend. Logs whatever the block raises, so
-      # that the thread can continue. Only SystemExit, signals and Thread#kill can end the thread.
+      # Runs the block, and logs any exception that it raises, so that the current thread continues.
+      # Threads on which other threads depend use this method. Only SystemExit, signals and
+      # Thread#kill can then end such a thread.
       #
       # @param what [String] the source of the error, for the log
       def guard(what)
@@ -53,9 +54,10 @@ module Plock
         complain(what, e)
       end
 
-      # When a thread is killed, its `ensure` clauses run. If one of them raises, the exception
-      # replaces the kill, and a rescue would revive the thread. Ruby does not kill a thread
-      # twice, so the process would never end.
+      # When a thread is killed, its `ensure` clauses run. If one of them raises, its exception
+      # replaces the kill, and a rescue would let the thread live on. Ruby does not kill a thread
+      # twice, so the process could never end. So a rescue in a killed thread must raise the
+      # exception again.
       #
       # @return [Boolean] has this thread been killed?
       def killed? = Thread.current.status == "aborting"
@@ -65,7 +67,7 @@ module Plock
       def complain(what, error)
         Log.failure(Plock.logger, what, error)
       rescue StandardError
-        nil # there is no other place to report it
+        nil # the log has failed, so nothing can report the error
       end
     end
   end

@@ -19,14 +19,15 @@ module Plock
       Thread.handle_interrupt(UNINTERRUPTED) { super }
     end
 
-    # Like {#synchronize}, but interrupts are masked only during the wait for the mutex. Use this
-    # for work that may take long, or that starts threads, because they would inherit the mask.
+    # Like {#synchronize}, but masks interrupts only while it waits for the mutex. Use this method
+    # for work that may take long. Use it also for work that starts threads, because a new thread
+    # inherits the mask.
     def hold
-      free = !owned? # an outer call of this fiber may hold the mutex; then `lock` raises
+      free = !owned? # false if an outer call of this fiber holds the mutex; `lock` then raises
       lock
       yield
     ensure
-      # `lock` may have locked the mutex even if a signal handler then raised in it
+      # a signal handler may raise in `lock` after the mutex was locked, so `owned?` decides
       Interrupts.complete { unlock if free && owned? }
     end
   end

@@ -46,7 +46,7 @@ module Plock
       rescue Interrupt
         # lets SIGINT end the process, without Ruby's backtrace
         raise SignalException, "INT"
-      rescue StandardError, ScriptError => e # a bug; Ruby's own status 1 has other meanings here
+      rescue StandardError, ScriptError => e # a bug, but status 1 would mean something else here
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         ExitStatus::SOFTWARE
       end
@@ -58,7 +58,7 @@ module Plock
         first, *rest = lines
         $stderr.puts("plock: #{first}", *rest)
       rescue SystemCallError, IOError
-        nil # there is no other place to report it
+        nil # the lines cannot be written anywhere else
       end
 
       # @param name [String]

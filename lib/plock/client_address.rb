@@ -21,8 +21,8 @@ module Plock
     # loaded only when it is needed, because loading Ruby's OpenSSL is slow
     autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__)
 
-    # Names of classes and modules, each with the method that reads such an object. The class of the
-    # object is looked up first, and then its ancestors, nearest first.
+    # For the name of each class or module, the method that reads its objects. The class of an
+    # object is looked up first, and then the ancestors of that class, nearest first.
     READERS = {
       "Redis" => :of_redis,
       "RedisClient::Common" => :of_configured,
@@ -123,10 +123,10 @@ module Plock
         )
       end
 
-      # Returns sentinels that all have the same TLS settings. After a client has connected, it also
-      # lists the sentinels that other sentinels named to it. These have the client's common
-      # settings, which may differ from the settings that the application gave for its sentinels. If
-      # so, the sentinels with the common settings are left out.
+      # Returns sentinels that all have the same TLS settings. After a client has connected, its
+      # list also contains sentinels that other sentinels named. The named sentinels have the
+      # client's common settings. If the application gave other settings for its sentinels, the
+      # sentinels with the common settings are left out.
       def given_sentinels(config)
         groups = config.sentinels.group_by { |one| one.ssl? && (one.ssl_params || {}) }
         if groups.size > 1
@@ -157,13 +157,13 @@ module Plock
         )
       end
 
-      # In redis 4, the class Redis::Cluster is not a client.
+      # In redis 4, Redis::Cluster is not a client that applications use, so plock refuses it.
       def of_redis_cluster(redis)
         refuse(redis) unless redis.respond_to?(:_client)
         of(redis._client) || refuse(redis)
       end
 
-      # All startup nodes have the same credentials.
+      # All startup nodes have the same credentials, so this method reads those of the first node.
       def of_cluster(config)
         unless config.instance_variable_get(:@fixed_hostname).to_s.empty?
           refuse(config, "a cluster with fixed_hostname")
@@ -198,14 +198,15 @@ module Plock
         borrow(pool.pool) { |store| of(MonetaChain.new(store).adapter.backend) }
       end
 
-      # A view is one application's part of a shared cache. The locks are those of the whole cache.
+      # A view is one application's part of a shared cache. A lock belongs to the whole cache, so
+      # this method reads the client of that cache.
       def of_parse_view(view) = of(view.backend)
 
       def borrow(pool, &block)
-        pool.with(timeout: 0, &block) # does not wait, because no `wait:` would limit the wait
+        pool.with(timeout: 0, &block) # does not wait for a client, as no `wait:` applies here
       rescue Plock::Error
         raise
-      rescue StandardError => e # the pool calls the application's code
+      rescue StandardError => e # the pool runs application code, which may raise any error
         raise UnavailableError.new(
           "the pool lent no client to take the address from: #{e.message}",
           code: :saturated

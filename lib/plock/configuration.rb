@@ -127,8 +127,9 @@ module Plock
     end
 
     # @api private
-    # @param value [Object] if it is omitted, any value except nil and "" counts
-    # @return [Boolean] does the setting have this value?
+    # @param value [Object] the value to compare with; if it is omitted, the setting need only be
+    #   neither nil nor ""
+    # @return [Boolean] does the setting have this value, or any value if `value` is omitted?
     def set?(name, value = (any = true))
       present = instance_variable_get(:"@#{name}")
       any ? !present.nil? && present != "" : present == value
@@ -211,7 +212,7 @@ module Plock
 
     protected
 
-    # Resets these settings.
+    # Unsets the named settings. An unset `namespace` is not read from the environment either.
     def without(names)
       names.each { |name| instance_variable_set(:"@#{name}", name == :options ? {} : nil) }
       @unread = names
@@ -220,7 +221,8 @@ module Plock
 
     def check_naming = Store.check_settings("memory:", **store_options.compact)
 
-    # Checks nothing if no store is configured, because the first lock reports that.
+    # Checks nothing if no store is configured, because the first lock reports that the store is
+    # missing.
     def check_place
       return given_store if @store
 
@@ -251,7 +253,7 @@ module Plock
       store
     end
 
-    # Opens the store in the application's database, with the options that its class takes.
+    # Opens the store in the application's database, and passes `options` on to the store's class.
     def in_database
       unless url.nil?
         misconfigured(
@@ -266,8 +268,9 @@ module Plock
       )
     end
 
-    # The given store was opened with its own settings. If the configured settings differ from
-    # them, this raises, because either choice could lock keys that the user did not mean.
+    # The given store was opened with settings of its own. If the configured settings contradict
+    # these, this method raises. With either settings, plock might lock keys that the user did not
+    # mean.
     def refuse_contradictions(config)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
       if of_no_use

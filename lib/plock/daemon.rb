@@ -5,13 +5,13 @@ require_relative "locking/acquisition"
 
 module Plock
   # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So
-  # plock hands the leases of those blocks over to the daemon. It also hands over the leases of
-  # the monitors that the caller has entered. As with {Lease#dump} and {Locking#adopt}, each lease
-  # then has a new token and a greater fence. A lease that was lost is also lost in the daemon. If
-  # the parent was not notified of the loss, the daemon is.
+  # plock hands the leases of those blocks over to the daemon. It also hands over the leases of the
+  # monitors that the caller has entered. In the daemon, each lease has a new token and a greater
+  # fence, as after {Lease#dump} and {Locking#adopt}. A lease that was lost in the parent is lost in
+  # the daemon, too. If the parent was not notified of the loss, the daemon is.
   #
-  # Background releases stay with the parent. Before the fork, the parent waits for them as long
-  # as a process waits for them when it exits.
+  # Background releases stay with the parent. Before the fork, the parent waits for them, for as
+  # long as any process waits for its background releases when it exits.
   #
   # @api private
   #
@@ -34,14 +34,14 @@ module Plock
           Daemon.settle
           super.tap { forked = true }
         ensure
-          # runs in the daemon; in the parent, only if no daemon was forked
+          # after the fork, this runs only in the daemon; if the fork failed, it runs in the parent
           failure = Interrupts.complete { Daemon.go_on(held) }
           raise failure if failure && forked
         end
       end
     end
 
-    # Continues each lease in this process, even if an earlier lease failed.
+    # Takes each lease over in this process, even if the takeover of an earlier lease failed.
     #
     # @param held [Array<Array(Locking, Lease)>]
     # @return [Error, nil] the first failure of a store

@@ -194,8 +194,9 @@ module Plock
         inside = true # from here on, a ThreadError comes from the application
         @store ||= configuration.open.tap { configuration.freeze }
       end
-    rescue ThreadError # in a signal handler, which cannot lock a mutex
-      # If this thread owns CHANGES, the handler interrupted a change and cannot wait for its end.
+    rescue ThreadError # raised in a signal handler, which cannot lock a mutex
+      # If this thread owns CHANGES, the signal handler has interrupted a change of this thread. So
+      # the handler cannot wait until the change is over.
       raise if inside || CHANGES.owned?
 
       (Background.launch { store } || raise).value

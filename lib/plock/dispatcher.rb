@@ -65,7 +65,8 @@ module Plock
       end
 
       # Calls a block on the dispatcher's thread. If that is the current thread, the block runs at
-      # once. If it were posted, a {#flush} that is already waiting would return before it ran.
+      # once. If the block were posted instead, a {#flush} that is already waiting would not wait
+      # for it.
       def hear(&block) = Thread.current.equal?(@thread) ? block.call : post(block)
 
       # Waits until all notices posted so far have been delivered. Returns at once while the
@@ -91,8 +92,8 @@ module Plock
         Events.tell(:abandoned, 0.0, key, nil, fence: fence)
       end
 
-      # Like {#tell_of_abandoned}, but for a lease that had expired or was lost. Nothing is
-      # released, so there is no warning.
+      # Emits the event of {#tell_of_abandoned} for a lease that had expired or was lost. There is
+      # nothing to release, so this method does not warn.
       def tell_of_expired(key, fence)
         Events.tell(:abandoned, 0.0, key, nil, fence: fence, expired: true)
       end
@@ -111,8 +112,9 @@ module Plock
         Events.tell(:release_failed, 0.0, key, nil, fence: fence)
       end
 
-      # Warns that a lease was lost before its block ended. Its release did not wait for the
-      # answer, and that answer reported the loss. This runs on the dispatcher's thread.
+      # Warns that a lease was lost before its block ended. The release at the end of the block did
+      # not wait for the store's answer, which reported the loss later. This runs on the
+      # dispatcher's thread.
       #
       # @param key [String] the key in the store
       # @param fence [Integer]
@@ -167,9 +169,9 @@ module Plock
         lease if Lease === lease && lease.hold&.id == id
       end
 
-      # Searches for a lease that was acquired in C for a block. Such a lease does not call
-      # {watch}, because most blocks end before there is a notice. A registry of these leases
-      # would have to be weak, and a WeakMap with objects as keys crashes Ruby 3.1 after
+      # Searches all objects for a lease that was acquired in C for a block. {watch} is not called
+      # for such a lease, because most blocks end before there is a notice. A registry of these
+      # leases would have to be weak, but a WeakMap with objects as keys crashes Ruby 3.1 after
       # GC.compact.
       def find(id)
         ObjectSpace.each_object(Lease) do |lease|

@@ -40,8 +40,8 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] does it pass events on to another library, whose listeners may change
-      #   without plock's knowledge?
+      # @return [Boolean] does this subscription pass events on to another library? plock does not
+      #   notice when the listeners of that library change.
       def bridge?
         false
       end
@@ -95,9 +95,10 @@ module Plock
       # @return [Boolean] does a subscriber want events of this name?
       def wanted?(name) = @subscriptions.any? { |subscription| subscription.wants?(name) }
 
-      # Calls the subscribers. If a subscriber raises an exception, it is logged, and does not
-      # affect the lock. A timeout around the call, or an error of a {LossAlarm}, is raised after
-      # all subscribers have been called. All are called even if one of them ends the thread.
+      # Calls the subscribers. If a subscriber raises an exception, the exception is logged, and
+      # does not affect the lock. A timeout around the call, or an error of a {LossAlarm}, is raised
+      # after all subscribers have been called. If a subscriber ends the thread, the subscribers
+      # after it are still called.
       #
       # @api private
       # @param name [Symbol]
@@ -143,7 +144,8 @@ module Plock
 
       # Was the error raised by a timeout around this call? Timeout and the tasks of Async raise
       # their errors in whatever code is running. A timeout that the subscriber itself set does not
-      # count. In that case the backtrace has a timeout method that was called within this call.
+      # count. Such a timeout has left its own frame in the backtrace, among the frames that this
+      # call has added.
       #
       # @param depth [Integer] the number of frames of this call
       def timeout_around?(error, depth)

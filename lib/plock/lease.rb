@@ -34,8 +34,8 @@ module Plock
   class Lease
     FORMAT = "plock1"
 
-    # plock renews a lease when two thirds of its TTL are left. A renewal is late if less than
-    # a third would be left without it when the store answers.
+    # plock renews a lease when two thirds of its TTL are left. A renewal is late if less than a
+    # third of the TTL was left when the store answered.
     LATE = 1 / 3.0
 
     private_constant :FORMAT, :LATE
@@ -148,8 +148,8 @@ module Plock
       self
     end
 
-    # Turns a write lease into a read lease. No other writer is admitted in between. Readers that
-    # wait ahead of the next writer are admitted at once. If the answer is lost or the call is
+    # Turns a write lease into a read lease. No other writer gets the key in the meantime. Readers
+    # that wait ahead of the next writer are admitted at once. If the answer is lost or the call is
     # interrupted, {#mode} is `:read`, and the call may be repeated.
     #
     # @return [self]
@@ -209,8 +209,8 @@ module Plock
         learn(Interrupts.defer { hand_on })
         dump = @dumped = [FORMAT, [@key.to_s].pack("m0"), kept_until, @hold.dump].join(":")
       ensure
-        # no call and no mask may come after the String is made, because Ruby could interrupt
-        # there
+        # after the String is made, no call and no mask may follow: an interrupt there would keep
+        # the dump from the caller
         Interrupts.complete { take_back } unless dump
       end
     end
@@ -345,8 +345,8 @@ module Plock
     end
 
     # @param seconds [Float] how long the renewal took
-    # @return [Float] seconds that would have been left, without the renewal, when the store
-    #   answered
+    # @return [Float] seconds from the store's answer until the lease would have ended without this
+    #   renewal
     def left_at_renewal(seconds)
       margin = Clock.margin(ttl)
       before = @renewed_until || (@hold.acquired_at + ttl - margin)

@@ -21,7 +21,8 @@ module Plock
       complain("#{message} (and the logger raised #{e.class})")
     end
 
-    # The stream may be a pipe that no process reads any more.
+    # Writes to the standard error stream. This fails if the stream is a pipe that no process reads
+    # any more.
     def self.complain(message)
       Kernel.warn("[Plock] #{message}")
     rescue StandardError, ScriptError

@@ -48,8 +48,8 @@ module Plock
       #   Ractor. Under a Fiber scheduler nothing is masked, see {Interrupts}.
       def mask = Fiber.current_scheduler ? NOTHING : @mask
 
-      # Adds a kind of error to the mask. The mask protects calls of subscribers, and these happen
-      # only in the main Ractor.
+      # Adds a kind of error to the mask. In other Ractors than the main one, this does nothing: the
+      # mask protects calls of subscribers, and only the main Ractor calls subscribers.
       #
       # @param kind [Class]
       def announce(kind)
@@ -117,9 +117,9 @@ module Plock
       end
     end
 
-    # Catches the error if it did not arrive inside the block. Other errors of this kind that
-    # arrive now belong to outer blocks. They are raised again, and arrive when this thread is
-    # back in the outer block.
+    # Catches this alarm's error if the error did not arrive inside the block. This also catches
+    # other errors of the same kind, which belong to outer blocks. It raises them again in this
+    # thread. The mask defers them until the thread is back in the outer block.
     def clear
       return unless @sent
 

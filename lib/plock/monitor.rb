@@ -174,8 +174,9 @@ module Plock
       end
     end
 
-    # Like {leave}, but the store releases the lease. If the block has entered more times than it
-    # has left, a new lease takes over the hold.
+    # Like {leave}, but the store releases the lease at the end of the block. If the fiber has
+    # entered more times inside the block than it has left, the hold moves to a new lease, which
+    # outlasts the block.
     def leave_lease(store, tenure, depth)
       tenure.depth = depth
       return tenures.delete(self) if depth.zero?
@@ -217,7 +218,7 @@ module Plock
     end
 
     # @param tenure [Tenure, nil] nil: there is nothing to leave
-    # @param depth [Integer] the fiber's new depth, unless its depth is lower already
+    # @param depth [Integer] the fiber's new depth; ignored if the fiber's depth is lower already
     def leave(tenure, depth)
       return unless tenure
 

@@ -58,8 +58,8 @@ module Plock
         ::Parse.const_get(name, false).method(method).source_location.first.start_with?("#{OURS}/")
       end
 
-      # Keeps the gem's error classes, so that code that already refers to them still rescues
-      # these errors.
+      # Keeps the gem's error classes for plock's lock, so that code that already refers to these
+      # classes also rescues the errors that plock raises.
       def replace_lock
         theirs = ::Parse.const_get(:Lock, false) unless ::Parse.autoload?(:Lock)
         ::Parse.__send__(:remove_const, :Lock)

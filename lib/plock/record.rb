@@ -13,8 +13,9 @@ module Plock
     # "-" is encoded because "-" stands for a missing word.
     UNFIT = /[^!-~]|%|\A-\z/n.freeze
 
-    # The format of a record. If the caller chose the owner's value, the engine writes
-    # "thread.number" instead of the thread, because other acquires may have the same value.
+    # The format of a record. A caller that chooses the owner's value may acquire with the same
+    # value again. For such a caller, the engine writes "thread.number" instead of the thread, so
+    # that the records differ.
     FORM = /\A(\S+) (\d+) (\d+)\S* \S+ (\S+) (.+)\z/m.freeze
 
     private_constant :NONE, :UNFIT, :FORM

@@ -8,8 +8,8 @@ module Plock
   # are taken, callers wait in FIFO order.
   #
   # There is no counter to set up or repair, because a permit is free as soon as its lease ends.
-  # Each caller passes its own `permits:`, and is admitted while fewer holders than that are
-  # inside. Callers with different numbers share one FIFO queue.
+  # Each caller passes its own `permits:`. A caller is admitted if the key has fewer holders than
+  # that number. Callers with different numbers share one FIFO queue.
   #
   # @example Three at a time, whatever the number of workers
   #   Plock.semaphore("geocoder", permits: 3).acquire(ttl: 30, wait: 60) { geocode(address) }

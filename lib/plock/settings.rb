@@ -18,8 +18,9 @@ module Plock
     SYMBOLS = %i[verify sentinel_verify encoding scope release].freeze
     private_constant :SYMBOLS
 
-    # Settings that decide how keys are named. They belong beside `options`, not inside it.
-    # Processes that name keys differently do not exclude one another.
+    # Settings that decide how keys are named. They belong beside `options`, and are refused inside
+    # it. If they were ignored there, processes would name keys differently, and would not exclude
+    # one another.
     KEY_NAMING = %i[secret namespace].freeze
 
     class << self

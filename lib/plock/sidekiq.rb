@@ -53,8 +53,9 @@ module Plock
         server.prepend(ServerMiddleware)
       end
 
-      # The capsules that had already copied the middleware chains when this file was loaded.
-      # Sidekiq has no public method for this.
+      # The capsules that have already copied the configuration's middleware chains. These copies do
+      # not follow later changes of the configuration's chains, so they are changed as well. Sidekiq
+      # has no public method that tells whether a capsule has its copies.
       def begun(config)
         config.capsules.each_value.select do |capsule|
           %i[@client_chain @server_chain].any? { |chain| capsule.instance_variable_get(chain) }

@@ -106,7 +106,7 @@ module Plock
     # Examines several keys. If the store has a server, several requests run at the same time.
     #
     # @param store_keys [Array<String>]
-    # @param budget [Float, nil] seconds after which no other key is examined
+    # @param budget [Float, nil] seconds after which no further key is examined
     # @param names [Hash{String => String}] the names of store keys, as far as they are known
     # @return [Array<Status, Unreadable>] the results for the first keys: as many as the budget
     #   allowed, but at least one

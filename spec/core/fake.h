@@ -68,7 +68,7 @@ typedef struct fake_peer {
      * that the read does not return. */
     bool hoards;
     bool read_dribbles;        /* each read that returns bytes is followed by AGAIN */
-    plock_status read_failure; /* returned after all bytes; PLOCK_OK: AGAIN is returned instead */
+    plock_status read_failure; /* what a read returns after all bytes; PLOCK_OK: AGAIN */
     size_t write_chunk;        /* the most bytes that one write takes; 0: no limit */
     size_t write_room;         /* how many bytes the peer accepts before AGAIN; 0: no limit */
     plock_status write_failure;

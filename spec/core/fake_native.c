@@ -98,8 +98,8 @@ static void nudge_ends(plock_job *job) {
     atomic_fetch_add(&nudges, 1);
 }
 
-/* Needs three rounds: the worker thread reads the clock, has a waiter look, and reads the
- * answer. */
+/* Makes three rounds. In them, the worker thread reads the clock, sends a waiter's request, and
+ * reads the answer. */
 void fake_nudge(void) {
     static plock_job job;
     for (int i = 0; i < 3; i++) {

@@ -9,8 +9,8 @@
  * command that `says` does not answer. */
 plock_store *fake_native_store(const char *(*says)(const char *command, unsigned nth));
 
-/* A function for `says`, which refuses every acquire. An acquire that asks for a place in the queue
- * gets one. */
+/* A function for `says` that refuses every acquire. If the acquire asks for a place in the queue,
+ * the refusal gives it one. */
 const char *fake_refuses(const char *command, unsigned nth);
 /* The same as fake_refuses, but the holder does not notify waiters. */
 const char *fake_refuses_untold(const char *command, unsigned nth);

@@ -17,10 +17,11 @@ void local_begin(void) {
 }
 
 /* Joins the worker thread. Otherwise TSan would report the ended thread as a leak, in this process
- * and in children that are forked later. And a thread that begins or ends uses ASan's allocator
- * (test.h) outside a step, so a fork would not wait for it. */
+ * and in children that are forked later. ASan has another problem. While a thread begins or ends,
+ * it may be inside ASan's allocator, and a fork does not wait for that. In the child, the allocator
+ * would stay locked (test.h). */
 static void join_thread(void) {
-    enum { ROUNDS = 3 }; /* each job that is submitted while a thread ends starts another thread */
+    enum { ROUNDS = 3 }; /* a job that is submitted while the thread ends starts another thread */
     for (int i = 0; i < ROUNDS && (TEST_TSAN || TEST_ASAN); i++)
         plock_drain(plock_now() + PLOCK_SECOND);
 }

@@ -70,7 +70,7 @@ void is_marked_as_damaged(void) {
     write_over(offsetof(plock__local_header, damaged), &(uint32_t){1}, sizeof(uint32_t));
 }
 
-/* Overwrites the file as cp(1) does, but skips the moment at which cp(1) has truncated it. */
+/* Overwrites the file as cp(1) does, but does not truncate the file first. */
 void another_one_is_written_over_it(void) {
     static unsigned char bytes[2 << 20];
     const plock__local_plan p = plock__local_plan_for(PLOCK_LOCAL_KEYS);

@@ -29,8 +29,8 @@ static inline void pass(plock_ns span, plock_ns by) {
     for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
 }
 
-/* Makes `lease` wait in the queue behind `first`, and frees `first`. The worker thread has then
- * acquired `lease`, but the thread of `lease` has not seen the grant yet. */
+/* Makes `lease` wait in the queue behind `first`, and frees `first`. Afterwards, the worker thread
+ * has acquired `lease`, but the thread that waits for `lease` has not seen the grant yet. */
 static inline void grant_unseen(plock_lease *first, const plock_acquire_options *patience) {
     atomic_store(&fake_to_acquire, FAKE_QUEUED);
     CHECK_STATUS(plock_lease_acquire(lease, patience), PLOCK_OK);

@@ -317,7 +317,8 @@ static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     fake_redis.says = NULL;
     /* If the worker thread read the real clock during end_background(), a renewed lease has
-     * expired, and its loss has been reported. */
+     * expired, and its loss has been reported. Such a lease must be released before it is acquired
+     * again. */
     if (plock_lease_held(lease) && plock_lease_lost(lease)) (void)fake_release(lease);
     if (!plock_lease_valid(lease)) CHECK_STATUS(acquire_again(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));

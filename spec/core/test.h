@@ -78,7 +78,8 @@ void test_in_child(void (*body)(void *), void *context);
 int test_open_descriptors(void);
 
 /* Checks that this number of descriptors is open, and waits up to 10 s until it is. A thread that
- * ends may still be in free(), where the C library reads a file. */
+ * is ending may have another descriptor open for a moment, because the C library reads a file in
+ * free(). */
 #define CHECK_DESCRIPTORS(expected)                                                                \
     test_int(test_descriptors_awaited(expected), (expected), "open descriptors", __FILE__, __LINE__)
 int test_descriptors_awaited(int expected);

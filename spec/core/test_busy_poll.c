@@ -9,7 +9,8 @@
 
 static plock__answers answers;
 static plock_ns moment, at_each_look;
-/* comes_at: the number of the look that finds the answer, counting from 1; 0: no look finds it */
+/* looks: how many times look() has been called. comes_at: the number of the call that finds the
+ * answer, counting from 1; 0: no call finds it */
 static unsigned looks, comes_at;
 
 static plock_ns time_of_test(void) { return moment; }
@@ -20,7 +21,8 @@ static bool look(void *context) {
     return ++looks == comes_at;
 }
 
-/* Waits for an answer that look number `comes` finds. Returns the number of looks. */
+/* Waits for an answer that call number `comes` of look() finds. Returns how often look() was
+ * called. */
 static unsigned wait_for_answer(unsigned comes, bool finds) {
     looks = 0;
     comes_at = comes;
@@ -72,8 +74,8 @@ static void once_it_helps_all_waits_poll_again(void) {
     CHECK_INT(wait_for_answer(1, true), 1);
 }
 
-/* A late answer does not count as found by polling, because another thread had the processor
- * meanwhile. */
+/* If a call of look() takes long, another thread had the processor meanwhile. An answer that such a
+ * call finds does not count as a success of polling. */
 static void an_answer_that_was_found_late_is_no_reason_to_poll_again(void) {
     begin(1);
     at_each_look = PLOCK_MILLISECOND;

@@ -179,7 +179,7 @@ static void make_two_idle(void) {
 }
 
 /* The server's name may resolve to another address now, but idle connections still lead to the old
- * one. */
+ * address. So they are closed. */
 static void a_replicas_answer_makes_all_connections_new(void) {
     begin("redis://h");
     make_two_idle();

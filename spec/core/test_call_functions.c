@@ -104,8 +104,8 @@ static void an_undo_is_a_function_too(void) {
     end();
 }
 
-/* Here the user lacks a permission that a command in the script needs, so calling functions instead
- * would not help. */
+/* The user lacks a permission for a command in the script. A function would run the same command,
+ * so a change from scripts to functions would not help. */
 static void a_refusal_inside_of_a_script_changes_nothing(void) {
     begin();
     answer(0, "-ERR The user executing the script can't run this command or subcommand script: "

@@ -108,7 +108,7 @@ static void it_also_subscribes_with_its_tag(void) {
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK_INT(message.kind, '=');
     check_text(message.key, "k");
-    /* sent when the slot moves to another node */
+    /* the server sends this message when the slot moves to another node */
     say("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n");
     check_still_hearing();
     say("-ERR x\r\n");
@@ -116,7 +116,7 @@ static void it_also_subscribes_with_its_tag(void) {
     end();
 }
 
-/* The server may be too old, may refuse the command to this user, or may have given the slot
+/* The server may not know SSUBSCRIBE, may refuse it to this user, or may have given the slot
  * away. */
 static void it_is_open_without_the_tag_if_the_server_refuses_that(void) {
     open_with_tag("-ERR unknown command 'SSUBSCRIBE'\r\n");
@@ -284,7 +284,8 @@ static void several_that_came_together_are_heard_one_by_one_without_another_read
     end();
 }
 
-/* TLS reads a whole record from the socket, which may be more than one read returns. */
+/* TLS takes a whole record from the socket, even if one read returns only a part of it. The
+ * descriptor does not show that the transport still holds the rest. */
 static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_for(void) {
     enum { MESSAGES = 30, KEY = 300 }; /* more bytes than two reads return */
     char text[KEY + 16];

@@ -1,5 +1,5 @@
 /* The coordinator: the worker thread serves all waiters of a process. The tests cover the channel,
- * the waiter that looks, the order of waiters, and the coordinator's end. */
+ * the waiter that asks again once a second, the order of waiters, and the coordinator's end. */
 #include "fake_native.h"
 #include "fake_watch.h"
 #include "test.h"
@@ -121,7 +121,7 @@ static void two_locks_are_two_queues(void) {
     end();
 }
 
-/* --- the waiter that looks --- */
+/* --- the waiter that asks again once a second --- */
 
 static void only_the_first_looks_and_once_a_second(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
@@ -139,7 +139,7 @@ static void only_the_first_looks_and_once_a_second(void) {
     end();
 }
 
-/* New waiters that are refused do not delay the first waiter's look. */
+/* The refusals of new waiters do not delay the first waiter's next request. */
 static void newcomers_do_not_put_that_off(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
@@ -185,13 +185,13 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
         CHECK(strcmp(word, "0") != 0);
     }
     fake_native_pass(PLOCK_SECOND);
-    /* from then on, one waiter asks each second, as before */
+    /* from now on, only one waiter asks each second, as before the loss */
     fake_await("EVALSHA acquire", 2 + 2 * LEASES);
     end();
 }
 
 /* The server may lose the lock together with the queue. Then the first waiter finds the lock free.
- * The next waiter looks at once, and not a second later. */
+ * The other waiters ask for their places at once, and not a second later. */
 static const char *grant_who_looks(const char *command, unsigned nth) {
     return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15)
                ? FAKE_HELD
@@ -203,7 +203,7 @@ static void if_a_waiter_gets_the_lock_without_being_called_the_next_looks_at_onc
     get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
     for (unsigned i = 0; i < LEASES; i++) fake_nudge();
-    /* the first waiter's place was lost, so all waiters ask */
+    /* the first waiter's place was lost, so all waiters ask for their places */
     fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
     end();
@@ -246,7 +246,7 @@ static void a_waiter_that_is_told_to_looks_sooner(void) {
     fake_await("EVALSHA acquire", 2);
     fake_native_pass(PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 3);
-    fake_call("~9000", 1); /* a message that names a later moment does not delay the look */
+    fake_call("~9000", 1); /* a message that names a later moment does not delay the next request */
     fake_nudge();
     fake_native_pass(5001 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 4);
@@ -295,7 +295,7 @@ static void a_turn_without_a_waiter_here_is_passed_on(void) {
     CHECK(fake_publish("= stranger some key"));
     fake_await("EVALSHA leave", 1);
     CHECK_TEXT(fake_command("EVALSHA leave", 0, command), "EVALSHA leave 1 some key stranger 0");
-    /* the next two messages are for an unknown waiter, but need no request */
+    /* the next two messages name an unknown waiter, and cause no request */
     CHECK(fake_publish("~10 stranger k"));
     CHECK(fake_publish("! stranger k"));
     CHECK(fake_publish("= another k"));
@@ -463,9 +463,9 @@ static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) 
     }
 }
 
-/* When the channel is back, a waiter's request is still in flight. Its answer may have been sent
- * before the server lost the waiter's place. So the newcomer waits until the waiter has asked once
- * more. */
+/* The channel has broken and is open again, but a waiter's earlier request is still in flight. The
+ * server may have sent the answer to that request before it lost the waiter's place. So a newcomer
+ * must not queue until the waiter has asked once more. */
 static const char *two_are_silent(const char *command, unsigned nth) {
     const bool silent_to = !strncmp(command, "EVALSHA acquire", 15) && (nth == 2 || nth == 3);
     return silent_to ? FAKE_SILENCE : fake_refuses(command, nth);
@@ -504,7 +504,7 @@ static void take_the_server_away(void) {
 }
 
 static void after_unavailable_timeout_they_give_up_and_say_why(void) {
-    begin(soon_over); /* the holder's lease ends soon, so the waiter looks soon */
+    begin(soon_over); /* the holder's lease ends soon, so the waiter asks again soon */
     get_in_queue(1);
     take_the_server_away();
     const plock_ns cut_at = plock_now();
@@ -532,7 +532,7 @@ static const char *silent_later(const char *command, unsigned nth) {
 
 enum { WAITERS = 3 };
 
-/* Checks that all waiters give up together, unavailable_timeout after the look that found the
+/* Checks that all waiters give up together, unavailable_timeout after the request that found the
  * outage. */
 static void await_the_end_of_all(plock_status expected) {
     const plock_ns since = plock_now();
@@ -653,7 +653,8 @@ static void it_ends_after_a_while_without_waiters(void) {
         }
         fake_native_pass(4990 * PLOCK_MILLISECOND);
         CHECK(coordinator_is_there());
-        /* the coordinator is not told that the waiter is gone, and looks only every 5 s */
+        /* the coordinator is not told that the waiter is gone, and checks only every 5 s whether it
+         * is still needed */
         for (unsigned i = 0; i < 6; i++) fake_native_pass(PLOCK_SECOND);
         await_end_of_coordinator();
         for (unsigned rounds = 0; fake_channel_is_open() && test_patient(&rounds);) continue;

@@ -256,8 +256,8 @@ static void a_child_that_does_nothing_leaks_nothing(void) {
     }
 }
 
-/* The coordinator of a store with sentinels may exist only to follow failovers. While it is idle,
- * the worker thread may park. */
+/* The coordinator of a store with sentinels may exist only to follow failovers. Such a coordinator
+ * is idle, so it does not keep the worker thread from parking (worker.h). */
 static void one_that_never_listened_is_idle_while_nothing_needs_it(void) {
     begin();
     plock_coordinator *coordinator, *start;

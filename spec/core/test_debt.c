@@ -201,7 +201,7 @@ static void there_are_never_too_many(void) {
     begin(true);
     for (unsigned i = 0; i < TOO_MANY + 1; i++) submit(i, 3600 * PLOCK_SECOND);
     for (unsigned rounds = 0; atomic_load(&asked) == 0 && test_patient(&rounds);) continue;
-    /* the collector may have taken one debt out of the list, so one of these may still find room */
+    /* three debts are too many, or two if the collector has taken one out of the list */
     submit(TOO_MANY + 1, 3600 * PLOCK_SECOND);
     submit(TOO_MANY + 2, 3600 * PLOCK_SECOND);
     CHECK(atomic_load(&settled) >= 2 && atomic_load(&settled) <= 3);
@@ -314,7 +314,7 @@ static void a_child_settles_nothing_of_its_parents(void) {
     end();
 }
 
-/* --- lack of memory --- */
+/* --- out of memory --- */
 
 static void each_allocation_may_fail(void) {
     for (unsigned long n = 1; n < 12; n++) {

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that never ends. `is_idle` says whether the job may wait without a step, and `idle_span`
- * says for how long. Each byte in its pipe is one piece of work. */
+/* A job that never ends. If `is_idle` is true, the job may go without a step for `idle_span`. Each
+ * byte in the job's pipe is one piece of work. */
 typedef struct endless_job {
     plock_job job; /* first, so that a pointer to the job also points to this struct */
     int ends[2];
@@ -147,7 +147,7 @@ static void a_thread_that_waits_in_another_way_is_served(void) {
     CHECK(drive_once(&status));
     const int before = atomic_load(&done);
     something_to_do();
-    /* the job is not idle now, as if a thread waited for it outside of plock_await */
+    /* the job is not idle now, as if a thread were waiting for it outside plock_await */
     atomic_store(&is_idle, false);
     plock_have_led();
     check_done(before + 1);

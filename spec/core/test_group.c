@@ -310,7 +310,7 @@ static void what_a_named_owner_has_is_released_with_a_lease(void) {
     CHECK_TEXT(fake_peers[0].commands[2], expected);
     CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) &&
           !plock_group_released(group, 2));
-    /* a group does not acquire for a named owner, because others may know the name */
+    /* a group does not acquire for a named owner, because other processes may know the name */
     CHECK_STATUS(acquire(), PLOCK_MISUSE);
     end();
 }
@@ -326,7 +326,8 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 1);
 }
 
-/* Dead processes' records are in the way. The server removes some of them at each request. */
+/* The server must first remove the records of dead processes. It removes only some of them at each
+ * request, so the group sends its request again. */
 static void an_unfinished_request_is_sent_again(void) {
     begin();
     fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":-1\r\n";

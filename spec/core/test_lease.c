@@ -48,7 +48,8 @@ static void a_free_key_is_acquired_and_released(void) {
     CHECK_TEXT(fake_word(acquire, 5, word), "3000");
     CHECK_HAS(release, "EVALSHA release 1 k ");
     check_owner(fake_word(release, 4, word));
-    /* the request reserves no time for processes that poll, and does not keep the key taken */
+    /* the release has neither a window for processes that poll nor a time for which the key stays
+     * taken */
     CHECK_TEXT(fake_word(release, 5, word), "");
     CHECK_INT(fake_connections(), 1);
     end();
@@ -69,7 +70,7 @@ static void the_owner_record_says_who_it_is(void) {
     CHECK_TEXT(fake_word(acquire, 9, word), "-");        /* the owner listens on no channel */
     CHECK_TEXT(fake_word(acquire, 10, word), "-");       /* the owner has no label */
     CHECK_TEXT(fake_word(acquire, 11, word), "3603000"); /* the TTL plus an hour */
-    /* not "again", because this is the owner's first request */
+    /* the word "again" is missing, because this is the owner's first request */
     CHECK_TEXT(fake_word(acquire, 12, word), "");
     end();
 }

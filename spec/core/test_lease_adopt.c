@@ -108,7 +108,8 @@ static void no_other_owner_does(void) {
 }
 
 /* Only this lease object knows the new token. If the server may have executed the adoption, a
- * release with the new token follows. It does nothing to a lease that still has the old token. */
+ * release with the new token follows. If the lease still has the old token, that release does
+ * nothing. */
 static void a_failure_leaves_nothing_under_the_new_token(void) {
     static const struct {
         const char *said;

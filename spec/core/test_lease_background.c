@@ -1,5 +1,6 @@
-/* Releases for which no caller waits. The worker thread releases leases that were freed, or whose
- * release failed. It retries until they expire on the server. Also leases after a fork. */
+/* Releases for which no caller waits, of leases that were freed or whose release failed. The worker
+ * thread repeats such a release until it succeeds, or until the lease expires on the server. The
+ * last tests are about leases after a fork. */
 #include "fake.h"
 #include "test.h"
 

@@ -82,8 +82,8 @@ static void nonsense_is_refused(void) {
 
 /* --- extensions without an answer --- */
 
-/* Until the server's answer is known, the lease counts as lasting for the shorter of the two
- * possible times. */
+/* Until the server's answer arrives, either the old or the new time may count. So plock relies on
+ * the shorter one. */
 static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     plock_interest interest;
     const plock_ns acquired = begin();
@@ -229,7 +229,7 @@ static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
     begin();
     CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_SILENT);
     /* When this time has passed, the lease has expired for this process. But if the server executed
-     * the extension, the lease still exists there. */
+     * the extension, the lease still exists on the server. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
@@ -243,7 +243,7 @@ static void so_is_one_whose_extension_was_given_up(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     /* When this time has passed, the lease has expired for this process. But if the server executed
-     * the extension, the lease still exists there. */
+     * the extension, the lease still exists on the server. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();

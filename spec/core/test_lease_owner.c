@@ -33,8 +33,9 @@ static const char *signature_of(const char *acquire, char signature[FAKE_COMMAND
     return signature;
 }
 
-/* Returns the undo of an acquire. In the background, it names the script by its SHA-1. Behind an
- * unanswered acquire it contains the script's text, because no later call would load the script. */
+/* Returns the undo of an acquire. An undo in the background names the script by its SHA-1. An undo
+ * behind an unanswered acquire contains the script's text, because no later call would load the
+ * script. */
 static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
     char signature[FAKE_COMMAND_ROOM];
     (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 1 k me %.200s", call,
@@ -106,8 +107,8 @@ static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
     CHECK_INT(fake_commands_like("EVALSHA undo"), fake_commands_like(undo));
 }
 
-/* The first request may have acquired the lock. Then the second request finds its own owner on the
- * key, and must take this as success. */
+/* The first request may have acquired the lock. Then the server finds the same owner on the key
+ * when the second request arrives, and must grant the lease. */
 static void asking_again_on_another_connection_says_so(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin();

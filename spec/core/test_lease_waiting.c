@@ -25,8 +25,8 @@ static void answer_always(fake_peer *peer, const char *answer) {
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) peer->answers[i] = answer;
 }
 
-/* How long a waiter that leaves waits for the server's answer. After that, the worker thread
- * continues without the waiter. */
+/* When a waiter's patience ends, its caller waits at most this long for the answer to the leave
+ * request. Then the caller returns, and the worker thread completes the leave. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
 /* --- a lock that is held --- */
@@ -97,7 +97,7 @@ static void a_leaving_waiter_can_be_cancelled(void) {
 }
 
 /* The waiter's thread and the worker thread sleep until something happens. The holder notifies
- * waiters, but the server may lose the queue. So the waiter looks once a second. */
+ * waiters, but the server may lose the queue. So the waiter asks again once a second. */
 static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
@@ -212,7 +212,7 @@ static const char *say_time_left(const char *command, unsigned nth) {
     return answer && fake_queues(command) ? time_left : answer;
 }
 
-/* If the answer states no usable time, the waiter looks after a second. */
+/* If the answer states no usable time, the waiter asks again after a second. */
 static void any_time_left_is_understood(void) {
     static const char *const LEFT[] = {FAKE_PLACE(-1, 0, FAKE_TICKET, 1),
                                        FAKE_PLACE(-2, 0, FAKE_TICKET, 1),
@@ -223,22 +223,22 @@ static void any_time_left_is_understood(void) {
     for (unsigned i = 0; i < sizeof LEFT / sizeof *LEFT; i++) {
         time_left = LEFT[i];
         begin_in_line(say_time_left, 10 * PLOCK_SECOND);
-        fake_native_pass(PLOCK_SECOND); /* at any rank, the first look is within a second */
+        fake_native_pass(PLOCK_SECOND); /* at any rank, the waiter asks again within a second */
         fake_await("EVALSHA acquire", 3);
         CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
         end();
     }
 }
 
-/* A holder with the older implementation does not notify. Waiters look at its lock as often as if
- * there were no queue. */
+/* A holder of the older implementation does not notify waiters. So they ask for its lock as often
+ * as if there were no queue. */
 static void a_holder_that_does_not_notify_is_looked_at_again_and_again(void) {
     begin_in_line(fake_refuses_untold, 10 * PLOCK_SECOND);
     for (unsigned i = 0; i < 8; i++) {
         fake_native_pass(65 * PLOCK_MILLISECOND);
         fake_await("EVALSHA acquire", 3 + i);
     }
-    /* the waiter's own thread does not wake for these looks */
+    /* the waiter's own thread does not wake for these requests */
     CHECK_STATUS(plock_lease_step(lease, &(plock_interest){0}), PLOCK_AGAIN);
     end();
 }

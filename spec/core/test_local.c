@@ -96,7 +96,7 @@ static void it_can_be_extended_and_shortened(void) {
         PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(two, &interest), PLOCK_AGAIN);
-    /* if the holder shortens its lease, the waiters look earlier */
+    /* if the holder shortens its lease, the waiters check the key earlier */
     CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_OK);
     plock_lease_free(one);

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Under TSan each child takes a second to end, so only some steps are tested. TSan cannot observe
- * other processes anyway. */
+/* Under TSan, each child takes a second to shut down, so only some steps are tested. TSan cannot
+ * observe other processes anyway. */
 enum { STRIDE = TEST_TSAN ? 23 : 1 };
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 5 * PLOCK_SECOND;
@@ -141,7 +141,8 @@ typedef struct bequest {
     plock_local_acquire_options terms; /* the terms of the adoption */
 } bequest;
 
-/* Acquires the key on these terms, and leaves the lease. */
+/* Acquires the key on these terms, and gives the lease up without a release, so that another
+ * process can adopt it. */
 static void bequeath(bequest *b, const plock_local_acquire_options *terms) {
     plock_lease *lease = local_lease(b->s->store, "k");
     CHECK_STATUS(local_acquire_as(lease, terms), PLOCK_OK);
@@ -180,7 +181,8 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
         bequeath(&b, &terms);
         CHECK_INT(local_holders(b.s->store, "k"), 1);
         check_killed(local_child(adopt_and_die, &b));
-        /* without at_least, the lease now belongs to the adopter's process, and ends with it */
+        /* without at_least, the lease now belongs to the adopter's process, and ends with that
+         * process */
         CHECK_INT(local_holders(b.s->store, "k"), 0);
         terms.at_least = LONG;
         bequeath(&b, &terms);
@@ -260,7 +262,8 @@ static bool is_told_of_ends(int fd) {
 }
 
 /* When a process dies, the kernel closes its descriptors from the highest number down. Closing the
- * inotify descriptor takes long, so the file must have a higher number. */
+ * inotify descriptor takes long. The file must be closed before that, so it must have the higher
+ * number. */
 static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(void) {
     plock_local *store = local_open();
     plock__local_map *map = NULL;
@@ -397,13 +400,13 @@ static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
     plock_local_close(s->store);
 }
 
-/* --- a look at a key with dead waiters --- */
+/* --- a query about a key with dead waiters --- */
 
 enum { BEGUN, MAY_LOOK };
 static atomic_int moment;
 
-/* Keeps the worker thread of this process from looking, so that the query finds the dead waiter
- * first. */
+/* Delays this process's worker thread before it checks a waiting lease, so that the query finds the
+ * dead waiter first. */
 static void keep_from_looking(void) {
     unsigned rounds = 0;
     while (atomic_load(&moment) != MAY_LOOK && test_patient(&rounds)) continue;
@@ -426,7 +429,8 @@ static void share_at_least_and_die(void *context) {
 }
 
 /* The query finds the dead waiter, and lets the next waiter in. That waiter shares the key with a
- * lease whose process has ended. */
+ * lease that does not end with its process. In the first round, the process died before at_least
+ * was over. In the second round, the process left the lease to other processes. */
 static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
     for (int left = 0; left < 2; left++) {
         bequest b = {.s = new_scene()};
@@ -599,8 +603,8 @@ static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
                                    &interest, &error);
 }
 
-/* Performs every operation that changes the file. One of the keys is the key that the test's other
- * processes wait for. */
+/* Performs every operation that changes the file. If other processes of a test wait, they wait for
+ * "k", one of the keys. */
 static void do_everything(plock_local *store) {
     plock_lease *lease = local_lease(store, "k"), *other = local_lease(store, "of its own");
     plock_lease *pair[2];
@@ -649,7 +653,7 @@ static void check_usable(plock_local *store, int64_t *fence) {
                 *own = local_lease(store, "of its own");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_OK);
-    /* the dead process may have kept this key for a moment */
+    /* if the process died just after its release, at_least keeps this key taken for a moment */
     CHECK_STATUS(local_acquire(own, LONG, SOON), PLOCK_OK);
     CHECK(plock_lease_fence(lease) > *fence);
     *fence = plock_lease_fence(own);
@@ -675,7 +679,8 @@ static void it_may_die_at_every_step(void) {
         check_usable(s->store, &fence);
         CHECK(plock_lease_valid(held)); /* other leases are unaffected */
     }
-    /* some steps may not be reached, for example if a key is kept */
+    /* a run may make fewer steps than were counted, for example if a key stays taken for a
+     * moment */
     CHECK(died * STRIDE >= (int)faults - 40);
     CHECK_STATUS(local_release(held), PLOCK_OK);
     plock_lease_free(held);
@@ -707,8 +712,9 @@ static void wait_and_say_how_long(void *context) {
     s->at = plock_now();
 }
 
-/* The holder's process receives no message, and does not look. So only the process that breaks the
- * lease can notify the waiters, and it must do so before it changes anything. */
+/* The holder's process is not told of the break, and does not check its lease meanwhile. So only
+ * the process that breaks the lease can notify the waiters, and it must do so before it changes
+ * anything. */
 static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -730,7 +736,7 @@ static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
             (void)local_status_of(waiter);
         } else {
             CHECK_INT(local_status_of(waiter), 0);
-            /* a waiter that is not notified looks only after half a second */
+            /* a waiter that is not notified checks the key only after half a second */
             CHECK(s->at - broken_at < 250 * PLOCK_MILLISECOND);
         }
         plock_lease_free(held);
@@ -757,7 +763,7 @@ static void keep_both_and_die_somewhere(void *context) {
 }
 
 /* If a process dies before it has all keys, none of them stays held. If it dies later, all of them
- * do, because these leases outlive their process. */
+ * stay held, because these leases outlive their process. */
 static void what_is_to_outlive_its_process_does_so_only_together(void) {
     scene *s = new_scene();
     unsigned long faults = 1;

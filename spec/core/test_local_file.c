@@ -48,7 +48,8 @@ static void a_folder_is_none(void) {
     plock_error error;
     CHECK(snprintf(path, sizeof path, "%s/folder", local_folder()) > 0);
     CHECK(mkdir(path, S_IRWXU) == 0);
-    /* the same error even if other users may write to the parent folder, which has its own error */
+    /* In the second round, other users may write to the parent folder. That has an error of its
+     * own, which must not replace this one. */
     for (int shared = 0; shared < 2; shared++) {
         CHECK(chmod(local_folder(), shared ? S_IRWXU | S_IWOTH : S_IRWXU) == 0);
         CHECK_STATUS(open_at(path, &error), PLOCK_BAD_CONFIG);
@@ -242,7 +243,8 @@ static void after_a_reboot_it_is_replaced_silently(void) {
     for (int kept = 0; kept < 2; kept++) {
         leave(kept ? LONG : 0);
         retitle(boot_before);
-        /* a last use in the future shows that the clock has restarted since then */
+        /* if the file's last use is later than the clock's time, the clock has restarted since that
+         * use */
         if (kept) seen(plock_now() + 10 * LONG);
         plock_local *store = local_open();
         CHECK(!plock_local_remade(store));
@@ -267,8 +269,8 @@ static void another_name_of_the_boot_is_no_proof_of_a_reboot(void) {
     }
 }
 
-/* Must run in a child. On a system where file locks belong to processes, closing the file here
- * would drop this process's locks. */
+/* Must run in a child. On a system where file locks belong to processes, the function would drop
+ * all locks of its process on the file when it closes the file. */
 static void retitle_as_before(void *unused) {
     (void)unused;
     retitle(boot_before);
@@ -288,7 +290,8 @@ static void processes_with_another_boot_id_use_it_too(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    /* At its next look, this process would notice the new title. So the test stops the clock. */
+    /* When this process next checks the file, it would notice the new title. So the test stops the
+     * clock, and no check becomes due. */
     moment = plock_now();
     plock_clock_replace(stopped_clock);
     /* as if a process with another boot id had made the file */
@@ -401,7 +404,8 @@ static void after_damage_a_process_that_only_has_it_open_is_not_in_the_way(void)
     }
 }
 
-/* systemd-tmpfiles(8) skips a folder that it cannot lock. */
+/* systemd-tmpfiles(8) removes nothing from a folder that it cannot lock. So a store keeps its
+ * folder locked. */
 static void its_folder_is_locked_as_long_as_it_is_open(void) {
     const int folder = open(local_folder(), O_RDONLY | O_DIRECTORY);
     plock_local *stores[] = {local_open(), local_open()};

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #if TEST_TSAN
-/* Anonymous memory replaces the pages of a lost file while other threads may use them. TSan takes
- * this for a write that races with those threads. The tests here show that a process in the
- * critical section notices the loss. */
+/* Anonymous memory replaces the pages of a lost file while other threads may use them. TSan would
+ * report a race, so it is told to ignore plock__local_lose. The tests in this file show that a
+ * process in the critical section notices the loss. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
@@ -25,8 +25,8 @@ static const plock_ns LONG = 3600 * PLOCK_SECOND;
 
 /* --- a lease in a lost file --- */
 
-/* Looks until the folder's last change is long ago. From then on, a look checks the path only if
- * the folder has changed. */
+/* Checks the lease until the folder's last change is long ago. From then on, a check looks at the
+ * path only if the folder has changed. */
 static void look_often(const plock_lease *lease) {
     for (int i = 0; i < 3; i++) {
         (void)usleep(2 * LOOKED_AT);
@@ -141,8 +141,8 @@ static void it_is_told_within_a_second(void) {
             plock_local *store = open_there();
             plock_lease *lease = local_lease(store, "k");
             CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
-            /* After this, a request checks the file before it reads from it. Otherwise, the request
-             * could read a truncated page, which raises SIGBUS. */
+            /* After this pause, a request checks the file before it reads from it. Otherwise, the
+             * request could read a truncated page, which raises SIGBUS. */
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
             if (!CHECK(loss_is_told(plock_lease_id(lease))))
@@ -181,7 +181,8 @@ static void a_process_that_has_released_is_not_refused(void) {
                                                         is_released_and_cancelled, is_left};
     enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS, ENDS_COUNT = sizeof ENDS / sizeof *ENDS };
     for (int i = 0; i < FATES_COUNT; i++) {
-        /* a lease that was left stays in a damaged file, so it is not tested there */
+        /* a lease that was left to other processes stays in a damaged file, so is_left is not
+         * tested with one */
         const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1;
         plock_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
         plock_interest interest;
@@ -202,8 +203,8 @@ static void a_process_that_has_released_is_not_refused(void) {
         plock_lease_cancel(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
             for (size_t end = 0; end < ends; end++) ENDS[end](leases[terms][end]);
-        /* After this, a request checks the file before it reads from it. Otherwise, the request
-         * could read a truncated page, which raises SIGBUS. */
+        /* After this pause, a request checks the file before it reads from it. Otherwise, the
+         * request could read a truncated page, which raises SIGBUS. */
         (void)usleep(LOOKED_AT);
         FATES[i].comes();
         (void)usleep(LOOKED_AT);

@@ -40,8 +40,8 @@ static void end(void) {
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* Some visits to leases happen at intervals, and not because of an event. Returns the most such
- * visits that there can have been since this moment. */
+/* The worker thread visits some leases at intervals, and not because of an event. Returns how many
+ * such visits there can have been at most since the given moment. */
 static unsigned long at_intervals(plock_ns since) {
     const plock_ns passed = plock_now() - since;
     return (unsigned long)(3 * (passed / PLOCK__LOCAL_IN_ANY_CASE + 2) * MANY);
@@ -100,7 +100,8 @@ static void turns_come_from_another_process(void) {
 #ifdef PLOCK__PIDFD
     CHECK(visited <= 8ul * TIMES + at_intervals(since));
 #else
-    /* without a pidfd, each lease is checked for the end of the holder's process */
+    /* without a pidfd, the worker thread checks for each lease whether the holder's process has
+     * ended */
     (void)visited, (void)since;
 #endif
     /* when the child ends, the other leases are granted without further releases */

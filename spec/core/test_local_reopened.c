@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #if TEST_TSAN
-/* test_local_loss.c gives the reason. */
+/* test_local_loss.c gives the reason for this suppression. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif

@@ -1,5 +1,5 @@
-/* What the local store does when its file is lost while a call waits, or while it is inside the
- * critical section: the call goes on in the present file. */
+/* A call of a local store that loses its file while the call waits, or while the call is inside the
+ * critical section. The call goes on in the present file. */
 #include "lost_file.h"
 
 #include "local_support.h"
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #if TEST_TSAN
-/* Anonymous memory replaces the pages of a lost file while other threads may use them. TSan takes
- * this for a write that races with those threads. The tests here show that a process in the
- * critical section notices the loss. */
+/* Anonymous memory replaces the pages of a lost file while other threads may use them. TSan would
+ * report a race, so it is told to ignore plock__local_lose. The tests in this file show that a
+ * process in the critical section notices the loss. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
@@ -103,8 +103,8 @@ static void and_does_so_within_a_second_after_damage(void) {
     for (size_t i = 0; i < sizeof HARMS / sizeof *HARMS; i++) {
         struct behind behind;
         wait_behind_a_holder(&behind, false);
-        /* After this, a request checks the file before it reads from it. Otherwise, the request
-         * could read a truncated page, which raises SIGBUS. */
+        /* After this pause, a request checks the file before it reads from it. Otherwise, the
+         * request could read a truncated page, which raises SIGBUS. */
         (void)usleep(LOOKED_AT);
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
@@ -226,7 +226,7 @@ struct visitor {
 };
 
 /* At step `point` of the extension, the file is moved away. A second later, when the worker thread
- * has noticed that, the file is put back. */
+ * has noticed the loss, the file is put back. */
 static void extend_meanwhile(void *context) {
     const struct visitor *v = context;
     plock_lease *lease = local_lease(open_there(), "k");
@@ -472,8 +472,8 @@ static void *notices_the_loss(void *unused) {
     return unused;
 }
 
-/* Another thread has noticed the loss, but has not given up the process's place in the file yet. It
- * pauses until this thread has acquired. */
+/* Another thread has noticed the loss, but has not given up the process's place in the file yet.
+ * That thread pauses until the calling thread has completed its action. */
 static void the_place_is_given_up_by_whoever_needs_it(void) {
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         lost_clear();
@@ -577,7 +577,8 @@ static void a_process_inside_when_the_file_is_lost_starts_again(void) {
     CHECK(signal(SIGUSR1, is_removed_and_missed) != SIG_ERR);
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         unsigned long point = 1;
-        /* the worker thread's steps would also be counted, even after the action */
+        /* if leases are watched, the worker thread's steps would be counted too, even after the
+         * action */
         if (KINDS[kind].terms.watched) continue;
         while (who_is_inside_begins_afresh_at(point, &KINDS[kind])) point++;
         CHECK(point > 1);

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A stopped process delays the other waiters by a second. They may look only half a second after
- * that. */
+/* A stopped process delays the other waiters by a second. After that second, they may not check the
+ * key for another half a second. */
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 2500 * PLOCK_MILLISECOND;
 
 /* The memory that the processes of a test share. */
@@ -264,7 +264,7 @@ static void continues(int unused) {
     others_seen_at(PLOCK_NEVER / 2);
 }
 
-/* The store has room for only one of the two keys. A sweep makes room for both. */
+/* The store has room for only one of the two keys, until a sweep removes the expired key. */
 static plock_status acquire_both_in_a_full_store(scene *s, unsigned long *point) {
     plock_lease *held[PLOCK_LOCAL_KEYS_MIN - 2], *over = local_lease(s->store, "over");
     plock_lease *pair[] = {local_lease(s->store, "k"), local_lease(s->store, "l")};

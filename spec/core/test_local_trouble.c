@@ -1,8 +1,8 @@
-/* The local store in trouble. Eight processes work, some of them in their own namespaces. The
- * file is renamed, linked, removed, replaced or truncated, and processes are stopped or killed.
- * Apart from the second after each such event, a key has one holder at a time. No waiter waits for
- * more than a second for a free key. The test runs for 12 s, or for PLOCK_TROUBLE_SECONDS. Before a
- * release of the gem, that is 600. */
+/* The local store in trouble. Eight processes work, some of them in their own namespaces. The file
+ * is renamed, linked, removed, replaced or truncated, and processes are stopped or killed. Apart
+ * from the second after each such event, a key has one holder at a time. No waiter waits for more
+ * than a second for a free key. The test runs for 12 s, or for PLOCK_TROUBLE_SECONDS. Before a
+ * release of the gem, it runs for 600 s. */
 #include "local_support.h"
 
 #include <errno.h>
@@ -79,8 +79,8 @@ static void be_inside(plock_lease *lease, int key, int life, plock_ns began) {
 
 /* --- processes in their own namespaces --- */
 
-/* Starts a child in its own PID namespace, as in a container. Process ids differ there. This
- * process itself stays in its namespace. */
+/* Starts a child in its own PID namespace, as in a container. The namespace has its own process
+ * ids. The calling process stays in its namespace. */
 static pid_t apart(pid_t (*start)(int), int i) {
     static int home = -1;
     static bool refused;
@@ -174,8 +174,9 @@ static void make_trouble(int fate) {
     char aside[600];
     (void)snprintf(aside, sizeof aside, "%s.aside", local_path());
     (void)unlink(aside);
-    /* Set before the event, because processes may notice it at once. Set again after it, because
-     * the second in which failures are allowed begins then. */
+    /* troubled_at is set before the event, because processes may notice the event at once. It is
+     * set again after the event, because the second in which failures are allowed begins only
+     * then. */
     atomic_store(&stage->troubled_at, plock_now());
     switch (fate) {
     case 0: (void)rename(local_path(), aside); break;
@@ -226,8 +227,8 @@ static void stop_for_a_while(int i) {
     atomic_store(&stage->stopped_at, plock_now());
 }
 
-/* A process may end when the run is over. Earlier than that, only SIGBUS may end it, because it
- * read a truncated page. */
+/* A process may end when the run is over. Before that, only SIGBUS may end it, because it read a
+ * truncated page. */
 static void check_end(int status) {
     const bool cut_off = WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
     atomic_fetch_add(&stage->bus_errors, cut_off);

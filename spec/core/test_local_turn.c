@@ -17,8 +17,8 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, BRIEF = 30 * PLOCK_MILLISECOND;
 
 static void nap(plock_ns span) { (void)usleep((useconds_t)(span / 1000)); }
 
-/* Returns a lease that waited behind another lease, and was then granted the key. Its caller has
- * not seen the grant yet, and the lease has expired since. */
+/* Returns a lease that waited behind another lease until it was granted the key. The lease has
+ * expired since the grant, but its caller has not seen the grant yet. */
 static plock_lease *late(plock_local *store, plock_local_acquire_options terms) {
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     plock_interest interest;
@@ -93,8 +93,9 @@ static void await_program(void) {
     await(MAY);
 }
 
-/* By the time that the worker thread looks, the second lease has been released. In the first round,
- * it has no place in the file then. In the second round, it waits again, at another place. */
+/* The worker thread was about to check the second lease while it waited. When the thread goes on,
+ * that lease has been granted and released. In the first round, it has no place in the file any
+ * more. In the second round, it waits again, at another place. */
 static void a_process_that_was_inside_since_is_not_checked(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {
@@ -265,7 +266,7 @@ static void a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_fr
     plock__local_before(PLOCK__LOOKS, note_that_it_looks);
     plock__local_has_to_look(plock__local_lease(second));
     atomic_store(&moment, MAY);
-    /* the worker thread frees the old attendant before it looks */
+    /* the worker thread frees the old attendant before it checks the second lease */
     await(LOOKS);
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);

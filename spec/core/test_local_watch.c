@@ -186,8 +186,8 @@ static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     unsigned rounds = 0;
-    /* this thread does not step the second lease meanwhile, so only the worker thread can renew
-     * it */
+    /* during this wait, the test does not step the second lease, so only the worker thread can
+     * renew it */
     const plock_ns later = plock_now() + 9 * SHORT;
     while (plock_now() < later && test_patient(&rounds)) continue;
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_OK);
@@ -252,7 +252,7 @@ static void it_is_reported_at_whatever_step_a_break_is_stopped(void) {
         int status = 0;
         if (point) {
             CHECK(waitpid(breaker, &status, WUNTRACED) == breaker);
-            (void)usleep(3000); /* gives the holder time to look too early */
+            (void)usleep(3000); /* the holder may check its lease now, before the break is done */
             if (WIFSTOPPED(status)) CHECK(kill(breaker, SIGCONT) == 0);
         }
         if (!point || WIFSTOPPED(status)) status = local_status_of(breaker);
@@ -446,7 +446,8 @@ static void is_left_and_cancelled(plock_lease *lease) {
     plock_lease_cancel(lease);
 }
 
-/* If a lease could not be left, it still belongs to this process. So its loss is reported. */
+/* If plock_lease_leave fails or is cancelled, the lease still belongs to this process. So its loss
+ * is reported. */
 static void a_lease_that_could_not_be_left_is_still_watched(void) {
     static void (*const WAYS[])(plock_lease * lease) = {is_left_in_vain, is_left_and_cancelled};
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
@@ -583,7 +584,8 @@ static int descriptors(void) {
     return count;
 }
 
-/* The worker thread may keep the file, or a file in /proc, open for a moment longer. */
+/* Waits until no more descriptors than expected are open. The worker thread may close the file, or
+ * a file in /proc, later than the test does. */
 static bool closes_down_to(int expected) {
     unsigned rounds = 0;
     while (descriptors() > expected)

@@ -129,7 +129,7 @@ static void a_listener_is_woken(void) {
     CHECK(!readable());
     post(PLOCK_LOST, 1);
     CHECK(readable());
-    CHECK(readable()); /* readable until the listener clears it */
+    CHECK(readable()); /* readable until the listener clears the waker */
     CHECK_INT(next_id(), 1);
     CHECK(readable());
     plock_notice_clear();

@@ -25,7 +25,7 @@ void *__libc_malloc(size_t size) MAYBE;
 void *__libc_calloc(size_t count, size_t size) MAYBE;
 void *__libc_realloc(void *memory, size_t size) MAYBE;
 
-/* When the program or a thread starts, the sanitizers call these functions themselves, before they
+/* The sanitizers call these functions when the program or a thread starts, before the sanitizers
  * are ready. So the replacements are not instrumented. */
 #if defined(__clang__) &&                                                                          \
     __has_attribute(                                                                               \

@@ -1,4 +1,4 @@
-/* How long a waiter or a retry pauses before its next look or attempt. */
+/* How long a waiter pauses before it asks again, and a retry before its next attempt. */
 #include "test.h"
 
 #include "base/pause.h"

@@ -277,7 +277,7 @@ static void no_later_caller_overtakes(void) {
     plock_turn first = {0}, late = {0};
     check_queues(&first);
     give(connection);
-    /* the first caller has not looked yet, and the connection is kept for it */
+    /* the pool keeps the connection for the first caller, which has not fetched it yet */
     check_queues(&late);
     check_served(&first, connection);
     plock__pool_give(&store->node.pool, connection, false);

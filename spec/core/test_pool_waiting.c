@@ -143,7 +143,7 @@ static void waiting_ends_at_the_deadline(void) {
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 5);
     CHECK_TEXT(plock_lease_error(lease)->message,
                "redis://h:6379: every connection of the pool was busy");
-    fake_clock_pass(PLOCK_SECOND); /* since then, no caller has received an answer */
+    fake_clock_pass(PLOCK_SECOND); /* for this second, no caller has received an answer */
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_SATURATED);

@@ -138,7 +138,8 @@ static void break_takes_it_only_from_the_fences_that_are_named(void) {
     end();
 }
 
-/* The answer 3 means that the server has skipped as many dead waiters as one call may skip. */
+/* The answer 3 means that the server has skipped as many dead waiters as one call may skip. So the
+ * query sends the break again. */
 static void an_unfinished_break_is_asked_for_again(void) {
     static const char *const LAST[] = {":0\r\n", ":1\r\n", ":2\r\n"};
     for (size_t i = 0; i < sizeof LAST / sizeof *LAST; i++) {

@@ -245,7 +245,7 @@ static bool looks_before_it_sleeps(void) {
 
 static void with_running_threads(long count) {
     plock__pretend_running_threads(count);
-    CHECK(usleep(60000) == 0); /* so that the last count of running threads is too old */
+    CHECK(usleep(60000) == 0); /* after 50 ms, the running threads are counted again */
     CHECK(looks_before_it_sleeps() == (count > 0));
     RUN(what_it_read_is_there_for_the_next_step);
     RUN(a_long_answer_is_read_in_order);

@@ -353,7 +353,7 @@ static void without_a_map_it_waits_for_one_and_tells_why_there_is_none(void) {
     end();
 }
 
-/* Without a descriptor, nothing could wake the wait, so it would last until its deadline. */
+/* Without a descriptor, no event could end the wait, so it would last until its deadline. */
 static void without_a_descriptor_it_does_not_wait_for_a_map(void) {
     struct rlimit limit, none;
     begin();
@@ -372,7 +372,7 @@ static void without_a_descriptor_it_does_not_wait_for_a_map(void) {
     end();
 }
 
-/* Another server may have the node's address now. */
+/* Another server may have the node's address now, so the map may be out of date. */
 static void a_node_that_refuses_us_makes_the_map_doubtful(void) {
     for (int greets = 0; greets < 2; greets++) {
         begin();
@@ -389,8 +389,9 @@ static void a_node_that_refuses_us_makes_the_map_doubtful(void) {
     }
 }
 
-/* A scan visits the nodes in order. Another node may now have the first node's place in that order,
- * and the first node's cursor is meaningless there. */
+/* A scan visits the nodes in order. Another node may now have the first node's place in that order.
+ * The first node's cursor means nothing to that node, so the scan must begin there without a
+ * cursor. */
 static void a_scan_goes_on_at_the_beginning_of_another_primary(void) {
     static const int64_t SOMEWHERE = 7;
     char second[24];

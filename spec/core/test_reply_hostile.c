@@ -92,8 +92,8 @@ static void other_protocols_are_refused(void) {
     check_refused("\0\0\0\0", 4);
 }
 
-/* Some versions of hiredis read an invalid length as nil or as an empty string, and others refuse
- * it. None returns any bytes. */
+/* If a length is invalid, some versions of hiredis read nil or an empty string, and others refuse
+ * the reply. No version returns any bytes. */
 static void a_length_that_is_none_gives_no_value(void) {
     static const char *const LENGTHS[] = {"$-5\r\n", "$abc\r\n", "$-2147483649\r\n", "$\r\n"};
     for (unsigned i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {

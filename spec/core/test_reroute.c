@@ -88,7 +88,7 @@ static void waiters_listen_where_their_slot_is_now_and_ask_again(void) {
     end();
 }
 
-/* The hash tag in a channel's name must be in a slot that the channel's node serves. Otherwise,
+/* The hash tag in a channel's name must hash to a slot that the channel's node serves. Otherwise,
  * that node could not publish to the channel. */
 static void check_tag(unsigned subscription, unsigned nth, const char *tag) {
     char command[FAKE_COMMAND_ROOM];
@@ -109,8 +109,8 @@ static void a_channel_has_a_tag_of_its_node_and_new_waiters_name_it(void) {
     end();
 }
 
-/* When the server ends the old subscription, the map has already reported the move. So the channel
- * has a new tag by then. */
+/* The map reports the move before the server ends the old subscription. So the channel already has
+ * a new tag, and must keep it. */
 static void the_end_of_an_earlier_tag_leaves_the_present_one(void) {
     char command[FAKE_COMMAND_ROOM], name[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -216,7 +216,7 @@ static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
 }
 
 /* The message arrives on the old node's channel, but the waiter already belongs to the new node. So
- * the new node's coordinator must make the waiter look. */
+ * the new node's coordinator must make the waiter ask again. */
 static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes(void) {
     char value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);

@@ -171,8 +171,8 @@ static void a_later_request_joins(void) {
     end();
 }
 
-/* If the name service hangs, the same name is requested again and again. Each attempt has its own
- * resolver. */
+/* While the name service hangs, each attempt requests the same name again, through a resolver of
+ * its own. All attempts must join the lookup that is already running. */
 static void another_resolver_of_the_same_name_joins_too(void) {
     plock_lookup *lookup = NULL;
     char copy[] = "store.example";

@@ -1,5 +1,5 @@
-/* Reloading the map of a cluster. After each doubt about the map, the store loads a map that it
- * requested after the doubt. */
+/* Reloading the map of a cluster. When the map is in doubt, the store loads a new one. A map that
+ * was requested before the doubt does not count as new. */
 #include "fake.h"
 #include "loopback.h"
 #include "test.h"
@@ -118,7 +118,8 @@ static void a_doubt_just_after_a_load_leads_to_another(void) {
     end();
 }
 
-/* The node may have read its map before the doubt. */
+/* The node may have read its map before the second doubt. So its answer does not count, and another
+ * load follows. */
 static void a_doubt_during_a_load_leads_to_another(void) {
     begin(true);
     doubt();
@@ -135,7 +136,8 @@ static void a_doubt_before_a_load_has_begun_is_covered_by_it(void) {
     begin(false);
     doubt();
     CHECK(goes_to_soon("7000"));
-    for (int i = 0; i < 5; i++) doubt(); /* the first doubt begins a load a moment later */
+    /* the load begins a moment after the first doubt, so it covers all five */
+    for (int i = 0; i < 5; i++) doubt();
     CHECK(goes_to_soon("7001"));
     CHECK_INT(atomic_load(&answers), 2);
     end();
@@ -151,7 +153,8 @@ static plock_node *move(const char *key, const char *port) {
     return node;
 }
 
-/* The node that is asked may not know of the move yet. */
+/* The node that sends its map may not know of the move yet. So its map does not change a route that
+ * has just moved. */
 static void a_map_leaves_a_route_that_moved_lately(void) {
     begin(false);
     doubt();
@@ -189,7 +192,7 @@ static void a_scan_begins_by_a_fresh_map(void) {
     begin(false);
     doubt();
     CHECK(goes_to_soon("7000"));
-    CHECK(no_load_runs_soon()); /* otherwise the scan would join that load */
+    CHECK(no_load_runs_soon()); /* otherwise the scan would join a load that is still running */
     plock__enter();
     store->routes->loaded_at -= PLOCK_SECOND;
     plock__leave();

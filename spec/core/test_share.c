@@ -283,7 +283,7 @@ static void a_shared_turn_without_a_waiter_here_is_passed_on(void) {
 }
 
 /* One of two waiters is granted a share. The server's answer also says that a lease of another
- * process ends in 400 ms. So the other waiter looks then. */
+ * process ends in 400 ms. So the other waiter asks again in 400 ms. */
 static void a_later_waiter_looks_when_any_lease_ends(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -320,8 +320,9 @@ static const char *answers_in_line(const char *command, unsigned nth) {
     return *fake_word(command, 13, ticket) == 0 ? FAKE_REFUSED : answer;
 }
 
-/* One of two waiters has been refused, and will look in 400 ms. Then the other waiter is granted a
- * share, and the answer does not say when to look. */
+/* One of two waiters has been refused, and will ask again in 400 ms. Then the other waiter is
+ * granted a share. The answer to that waiter names no moment, and must not change when the refused
+ * waiter asks. */
 static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -348,8 +349,8 @@ static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     end();
 }
 
-/* The server tells the first waiter to look again in 400 ms. Its answer to the second waiter names
- * a later time, which must not delay the first waiter's look. */
+/* The server's answer makes the first waiter ask again in 400 ms. The answer to the second waiter
+ * names a later time, which must not delay the first waiter's request. */
 static void a_longer_refusal_does_not_delay_the_others(void) {
     plock_lease *other;
     begin_natively(answers_in_line, "r");
@@ -365,8 +366,8 @@ static void a_longer_refusal_does_not_delay_the_others(void) {
     fake_native_pass(390 * PLOCK_MILLISECOND);
     fake_await("EVALSHA shared_acquire", 3);
     fake_native_pass(20 * PLOCK_MILLISECOND);
-    /* no message told the first waiter its turn, so the queue may be lost, and the second waiter
-     * asks for its place again */
+    /* The first waiter got the lock without a message about its turn. So the queue may be lost, and
+     * the second waiter asks for its place again. */
     fake_await("EVALSHA shared_acquire", 5);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     plock_lease_free(other);

@@ -116,7 +116,7 @@ static void the_system_running_out_of_something_has_its_own_status(void) {
     CHECK_TEXT(error.message, "connecting: Connection refused");
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", EMFILE), PLOCK_DESCRIPTORS);
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ENFILE), PLOCK_DESCRIPTORS);
-    /* the kernel may have enough memory again later */
+    /* ENOMEM has no status of its own, because the kernel may have enough memory again later */
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ENOMEM), PLOCK_CONNECT);
 }
 

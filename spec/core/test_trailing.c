@@ -200,7 +200,8 @@ static void a_connection_in_use_is_waited_for_by_requests_about_the_key(void) {
     end();
 }
 
-/* The connection's user may be a thread that cannot run, or a thread that waits for this caller. */
+/* The thread that uses the connection may be unable to run, or may itself wait for this caller. So
+ * this caller waits for the connection for only 20 ms. */
 static void but_not_for_long(void) {
     plock_interest interest;
     plock_lease *other;

@@ -368,7 +368,7 @@ static void a_file_that_is_of_no_use_is_named(void) {
         {"cert", "/nonexistent.pem", "&verify=none", "cert: "},
         {"cert", files.garbage, "&verify=none", "cert: "},
         {"cert", files.ca, "&verify=none", "key: "}, /* a certificate without a key */
-        /* the key has a passphrase, and no terminal is asked for it */
+        /* the key has a passphrase, and plock must not prompt for it on a terminal */
         {"cert", files.locked, "&verify=none", "key: "},
         {"key", files.stranger, "&verify=none&cert=", "key: "}, /* the key of another certificate */
     };

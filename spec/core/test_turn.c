@@ -149,8 +149,8 @@ static void a_caller_that_gives_up_delays_no_other(void) {
     end();
 }
 
-/* The background release may reach the server before or after the pending extension. If it comes
- * first, the server finds nothing to extend. */
+/* The background release may reach the server before or after the pending extension. If the release
+ * comes first, the server finds nothing to extend. */
 static void a_release_that_does_not_get_its_turn_goes_on_in_the_background(void) {
     static const char *const ANSWERS[] = {FAKE_DONE, FAKE_NOT_OURS};
     enum { PATIENCE_ENDS, HURRIED, CANCELLED, WAYS };

@@ -1,4 +1,4 @@
-/* The waiters of a process for one lock: their order, which waiter looks next, and when. */
+/* The waiters of a process for one lock: their order, which waiter asks again next, and when. */
 #include "fake.h"
 #include "test.h"
 
@@ -118,7 +118,8 @@ static void queues_are_found_by_key_and_waiters_by_value(void) {
     end();
 }
 
-/* The coordinator visits only the queues that have changed or whose next look is due. */
+/* The coordinator visits only the queues that have changed, and those in which a waiter must ask
+ * now. */
 static void the_coordinator_comes_only_to_the_queues_that_need_it(void) {
     static plock_wait_queues queues;
     const plock_place place = {.free_in = PLOCK_SECOND / 2, .notified = true};
@@ -149,7 +150,7 @@ static void the_coordinator_comes_only_to_the_queues_that_need_it(void) {
     end();
 }
 
-/* --- which waiter looks --- */
+/* --- which waiter asks again next --- */
 
 static plock_waiter *next(bool open) {
     note_all();
@@ -167,7 +168,7 @@ static void no_waiter_looks_too_early(void) {
     fake_clock_pass(1);
     CHECK(next(true) == &waiters[0]);
     plock__wait_queue_looks(queue, plock_now());
-    CHECK(next(true) == NULL); /* a waiter is looking */
+    CHECK(next(true) == NULL); /* a waiter's request is under way */
     CHECK_INT(at, PLOCK_NEVER);
     end();
 }
@@ -181,13 +182,14 @@ static void a_message_counts_beside_an_answer(void) {
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(next(true) == NULL);
     CHECK_INT(at, plock_now() + PLOCK_SECOND);
-    /* a look before the announced moment, for another reason; a look at that moment stays due */
+    /* For another reason, a waiter asks before the announced moment. A request at that moment stays
+     * due. */
     plock__wait_queue_looks(queue, plock_now());
     fake_clock_pass(PLOCK_SECOND);
     CHECK(next(true) == &waiters[0]);
     plock__wait_queue_looks(queue, plock_now());
     CHECK(next(true) == NULL);
-    /* a waiter is looking, and its answer will tell when to look again */
+    /* a waiter's request is under way, and its answer will say when to ask again */
     CHECK_INT(at, PLOCK_NEVER);
     CHECK_INT(queue->look_at, PLOCK_NEVER);
     end();
@@ -226,8 +228,8 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     end();
 }
 
-/* The server may have lost the queue. Then a waiter that looks could overtake an earlier waiter
- * that is still asking for its place. */
+/* The server may have lost the queue. Then a waiter that asks again could overtake an earlier
+ * waiter that is still asking for its place. */
 static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
     begin();
     insert(0, 1);
@@ -237,7 +239,7 @@ static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
     CHECK(next(true) == &waiters[0]);
     plock__wait_queue_looks(queue, plock_now());
     CHECK(plock__waiter_call(&waiters[0], false));
-    fake_clock_pass(1); /* a look becomes due at this moment */
+    fake_clock_pass(1); /* now it is time to ask again */
     CHECK(next(true) == NULL);
     waiters[0].due = false;
     waiters[0].state = PLOCK__WAITER_RESTS;
@@ -291,7 +293,7 @@ static void many_that_rest_cost_nothing(void) {
     end();
 }
 
-/* --- when a waiter looks --- */
+/* --- when a waiter asks again --- */
 
 static void a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_little_later(void) {
     begin();
@@ -303,8 +305,8 @@ static void a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_
     end();
 }
 
-/* A waiter looks at least once a second, whatever the server promised and whatever the waiter's
- * rank is. The reason is that the server may lose the queue. */
+/* A waiter asks again at least once a second, whatever the server promised and whatever the
+ * waiter's rank is. The reason is that the server may lose the queue. */
 static void there_is_a_look_in_each_second(void) {
     static const plock_place PLACES[] = {
         {.free_in = PLOCK_NEVER, .notified = true},
@@ -336,7 +338,7 @@ static void all_waiters_except_those_seen_in_the_queue_can_be_made_to_ask(void) 
     waiters[2].state = PLOCK__WAITER_ASKED;
     plock__wait_queue_shake(queue, &waiters[1]);
     for (unsigned i = 0; i < WAITERS; i++) {
-        /* the asking waiter is due as well, so that no newcomer overtakes it */
+        /* the waiter that is asking is due as well, so that no newcomer overtakes it */
         CHECK_INT(waiters[i].due, i != 1);
         CHECK_INT(waiters[i].shaken, i != 1);
         CHECK_INT(waiters[i].state, i == 2 ? PLOCK__WAITER_ASKED_CALLED : PLOCK__WAITER_RESTS);
@@ -364,8 +366,8 @@ static void a_call_while_a_request_is_under_way_is_remembered(void) {
     end();
 }
 
-/* The intervals are jittered, so that many waiters do not look at the same moment. They grow, so
- * that the looks do not load the server. */
+/* The intervals are jittered, so that many waiters do not ask at the same moment. They grow, so
+ * that the requests do not load the server. */
 static void a_holder_that_does_not_notify_is_looked_at_in_jittered_growing_intervals(void) {
     plock_ns last = 0;
     bool alike = true;
@@ -382,7 +384,7 @@ static void a_holder_that_does_not_notify_is_looked_at_in_jittered_growing_inter
     CHECK(!alike);
     const plock_place told = {.free_in = PLOCK_SECOND, .notified = true};
     plock__wait_queue_schedule(queue, &told, plock_now());
-    /* the next holder that does not notify is looked at after the shortest interval again */
+    /* if another holder does not notify, the intervals begin with the shortest one again */
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(queue->look_at - plock_now() <= 6 * PLOCK_MILLISECOND);
     end();

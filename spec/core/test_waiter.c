@@ -310,8 +310,8 @@ static void a_waiter_that_gives_up_during_a_request_leaves_after_the_answer(void
     }
 }
 
-/* Without a channel, waiters do not queue, but look from time to time. If the waiter gives up
- * during such a look, the lease that it may get is released. */
+/* Without a channel, waiters do not queue, but ask from time to time. If the waiter gives up during
+ * such a request, and the request is granted, the lease is released. */
 static void a_lease_got_without_queueing_is_released_after_giving_up(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(grant_soon);

@@ -143,7 +143,8 @@ static void each_has_the_lock_in_turn(void) {
     CHECK_TEXT(lock.reserved, "");
 }
 
-/* A turn may reach a waiter that has just given up. Its leave then passes the turn on. */
+/* A turn may reach a waiter that has just given up. The waiter's leave request then passes the turn
+ * on. */
 static void waiters_that_give_up_lose_no_turn(void) {
     run_threads(true, 0);
     CHECK_TEXT(lock.reserved, "");

@@ -97,7 +97,8 @@ static void a_lease_granted_late_is_renewed_in_time(void) {
     enum { LATE_MS = 280 };
     plock_interest interest;
     begin();
-    /* so that the channel is open, and the worker thread has no other reason to look */
+    /* The first lease opens the channel. Otherwise, the worker thread would check the second lease
+     * when the channel opens. */
     plock_lease *first = fake_lease(store);
     fake_watch(first, &(plock_acquire_options){.ttl = 3600 * PLOCK_SECOND, .renews = true});
     atomic_store(&fake_to_acquire, FAKE_SILENCE);

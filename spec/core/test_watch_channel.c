@@ -56,7 +56,8 @@ static void a_break_message_starts_a_check_at_once(void) {
     }
 }
 
-/* The server may have executed the break after the check whose answer is still awaited. */
+/* The server may have executed the break after the check whose answer is still awaited. So another
+ * check must follow. */
 static void a_message_during_a_check_starts_another(void) {
     for (unsigned i = 0; i < 2; i++) {
         const char *const looks = i == 0 ? "EVALSHA extend" : "EVALSHA check";
@@ -144,7 +145,8 @@ static void so_is_one_that_fails_for_good(void) {
     }
 }
 
-/* A renewal is also a check. If it fails, and no other renewal follows, a check replaces it. */
+/* A renewal is also a check. If the renewal fails, and no other renewal follows, a check replaces
+ * it. */
 static void a_renewal_that_fails_is_made_up_for_when_it_is_not_renewed_any_more(void) {
     plock_acquire_options patience = RENEWED;
     patience.max_hold = TTL / 6 + 10 * PLOCK_MILLISECOND;

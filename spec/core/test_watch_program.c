@@ -52,7 +52,7 @@ static void the_next_renewal_asks_for_the_new_time(void) {
 }
 
 /* The next renewal is due before the shortened lease ends, and not at the time that was planned
- * earlier. */
+ * before the lease was shortened. */
 static void one_that_is_shortened_is_renewed_in_time(void) {
     begin();
     fake_watch(lease, &(plock_acquire_options){.ttl = 30 * PLOCK_SECOND, .renews = true});
@@ -206,7 +206,7 @@ static void so_they_do_while_both_are_under_way(void) {
 }
 
 /* If an extension and a renewal were in flight together, the server could execute them in either
- * order. */
+ * order. So no renewal is sent while an extension is in flight. */
 static void nothing_is_renewed_while_the_program_extends_it(void) {
     plock_interest interest;
     begin();
@@ -306,7 +306,7 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
     }
 }
 
-/* Messages about the first use do not concern the second one. */
+/* A message about the lease's first acquire does not concern its second acquire. */
 static void each_use_is_watched_by_itself(void) {
     begin();
     fake_watch(lease, &RENEWED);

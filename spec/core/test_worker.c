@@ -126,7 +126,7 @@ static void waiters_keep_no_other_from_its_turn(void) {
     check_destroyed(1);
     plock__worker_submit(waits_for(own[0])); /* this job waits for its own descriptor */
     plock__worker_submit(steps(2));
-    check_destroyed(2); /* by now, the worker thread has also stepped the job that waits */
+    check_destroyed(2); /* by now, the worker thread has also stepped the job of own[0] */
     CHECK(write(own[1], "x", 1) == 1);
     check_destroyed(3);
     CHECK(write(ends[1], "x", 1) == 1);

@@ -53,8 +53,8 @@ module Model
         kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
     end
 
-    # Runs when time passes. By then, a process that has asked since the queue was lost has
-    # regained all its places.
+    # Runs when time passes. A process that has asked since the queue was lost has regained all its
+    # places before that.
     def see_who_asked
       return unless scenario.faults.key?(:evict)
 
@@ -114,8 +114,8 @@ module Model
       others.empty? || (others.all? { |other| other[0] == share[0] } && others.size < limit(share))
     end
 
-    # No turn may be lost. If a process runs and listens, and no request to give up the baton is
-    # delayed, the process must use the baton before any time passes.
+    # No turn may be lost. A process that runs and listens must use its baton before any time
+    # passes, unless a request to give up the baton is delayed.
     def check_batons
       [lock, *inside].each do |place|
         next unless place&.baton && place.left.positive?

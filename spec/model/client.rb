@@ -166,7 +166,9 @@ module Model
       client = clients[i]
       alone = scenario.tenants[scenario.homes[i]].size == 1
       client.own = own && !alone
-      client.unplaced &&= !alone # until the answer sets it again, only other clients read it
+      # only other clients of the process read `unplaced` before the answer sets it again, so a
+      # client that is alone clears it
+      client.unplaced &&= !alone
       ticket = rules[:keep_ticket] ? client.ticket : 0
       send_acquire(client, :asking, subscribed?(i) || !rules[:subscribe_first] ? ticket : nil)
     end
@@ -202,7 +204,7 @@ module Model
     # The other waiters of the process need not ask again before this lease expires. If the lock
     # has several holders, they need not ask before another holder's lease expires.
     def served(i, changes_in)
-      # the message was about this client's turn, or about an earlier one
+      # a message set `told` because of this client's turn or an earlier one, so it is outdated
       home(i).told = nil unless several_hold?
       if rules[:timer_for_next] && rules[:timer]
         look_in(i, [changes_in, scenario.ttl].compact.min, several_hold?)
@@ -214,8 +216,8 @@ module Model
       leave_line(scenario.homes[i])
     end
 
-    # Sets when the first waiter of the process asks again. keeps: an earlier moment that is already
-    # set stays, because an answer to one client may not outdate an answer to another.
+    # Sets when the first waiter of the process asks again. If `keeps` is true, an earlier moment
+    # that is already set stays: an answer to another client set it, and may still be right.
     def look_in(i, time, keeps)
       node = home(i)
       time = [time, scenario.baton].min if rules[:look_every]
@@ -267,7 +269,7 @@ module Model
         vanish(i)
         return post(:leave, client.value)
       end
-      if client.woken # its turn came during the request
+      if client.woken # its turn, or a reason to doubt its place, came during the request
         client.woken = false
         tell { "#{name(client.value)} is refused, but has heard meanwhile" }
         shake(i) if shakes

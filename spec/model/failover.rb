@@ -6,7 +6,7 @@ module Model
   # lag, or an old primary that still serves.
   #
   # Each lease has a line, which says which servers know the lease: BOTH, the OLD primary or the
-  # NEW one. After a failover, leases of the lines OLD and NEW do not exclude each other. Leases
+  # NEW one. After a failover, an OLD lease and a NEW lease do not exclude each other. Leases
   # on the same server still do.
   module Failover
     BOTH, OLD, NEW = 0, 1, 2
@@ -50,8 +50,8 @@ module Model
     def move(n)
       tell { "the process of #{names_in(n)} is told of the new primary" }
       nodes[n].told_of = true
-      # Even without the rule, a process whose clients all rest makes its next connection to the
-      # new primary.
+      # Even without the rule `leave_old`, a process whose clients all rest makes its next
+      # connection to the new primary.
       return unless rules[:leave_old] || rests?(n)
 
       nodes[n].behind = false
@@ -180,8 +180,8 @@ module Model
       despair(i) unless client.phase == :holding
     end
 
-    # With the rule, a release that the dead primary has not answered is sent to the new primary.
-    # Without the rule, the release is lost.
+    # With the rule `repeat_release`, a release that the dead primary has not answered is sent to
+    # the new primary. Without the rule, the release is lost.
     def repeat_releases
       return if rules[:repeat_release]
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Model
-  # How clients behave when their process cannot reach the server, and how they regain their
-  # places. They regain them in the same way if only the queue or a subscription was lost.
+  # How clients behave when their process cannot reach the server, and how they regain their places.
+  # Clients regain their places in the same way if only the queue or a subscription was lost.
   module Resting
     private
 
@@ -121,7 +121,8 @@ module Model
     def rank_in_line(i) = clients[i].ticket.zero? ? Float::INFINITY : clients[i].ticket
 
     # A client finds that the queue has lost it. Then all other clients of its process also ask for
-    # their places. An answer that one of them receives does not make the others ask again.
+    # their places. If an answer to one of these requests reports another lost place, the clients do
+    # not ask once more.
     def shake(i)
       tell do
         "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs"
@@ -136,8 +137,8 @@ module Model
       end
     end
 
-    # A request of this client is under way. Its answer may be older than the loss, so the client
-    # asks again after the answer.
+    # A request of this client is under way. The server may have sent the answer before the queue or
+    # the subscription was lost, so the client asks again after the answer.
     def shake_later(client)
       client.woken = client.shaken = true
       client.unplaced = true if rules[:doubt_place]

@@ -3,9 +3,10 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of locks with several holders. Here, `idle` limits how long the first running
-  # waiter may wait although the holders leave room for it. If an earlier waiter is frozen, that
-  # includes the rest of the holders' leases, and the baton of the frozen waiter.
+  # The scenarios of locks with several holders. Here, `idle` is the longest time that the first
+  # waiter of a running process may be kept out although its share is compatible with the holders'.
+  # If a frozen waiter is ahead of it, that time includes what is left of the holders' leases, and
+  # the frozen waiter's baton.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B

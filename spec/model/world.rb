@@ -38,7 +38,7 @@ module Model
   #   due        the time until an older client polls again
   #   known      an answer has said that it is in the queue.
   #   called     its turn has come since it last asked.
-  #   checks     it asks because another client's place was lost.
+  #   checks     it asks because its place, or a message about its turn, may be lost.
   #   shaken     it will ask again after the answer, for the same reason.
   #   line       the servers that know its lease (see Failover)
   #   unplaced   it must ask for its place (see Resting).

@@ -39,8 +39,8 @@ RSpec.shared_context "with Parse" do
     discard(-> { shared_redis.call("DEL", store_key) }, :call)
   end
 
-  # Runs the block on eight threads, and passes it a callable, the visit. Returns the highest
-  # number of threads that were in the visit at the same time.
+  # Runs the block on eight threads, and passes it a lambda, the visit. Returns the highest number
+  # of threads that were in the visit at the same time.
   def most_inside
     inside = most = 0
     visit = ->(_token) do

@@ -153,7 +153,8 @@ RSpec.describe Plock::ClientAddress do
     end
   end
 
-  # Such a client takes each unknown method for a command, and sends that to the server.
+  # A client of redis 3 sends each unknown method to the server, as a command. So plock must refuse
+  # the client without calling such a method.
   it "refuses a client of redis 3, and says what to do" do
     old = stub_const("Redis", Class.new)
     old.define_method(:method_missing) { |name, *| raise("the command #{name} was sent") }
@@ -269,8 +270,8 @@ RSpec.describe Plock::ClientAddress do
           .to raise_error(Plock::UnsupportedError, /sentinels that differ in their TLS/)
       end
 
-      # To sentinels that it discovers, redis-client gives the settings of the servers, and not
-      # those that the application gave for its sentinels.
+      # redis-client adds the sentinels that it discovers to its list, but with the settings of the
+      # servers. Only the application's own sentinels have the right settings.
       it "leaves out those that the client has heard of since" do
         config = RedisClient.sentinel(
           url: "rediss://main",
@@ -436,8 +437,8 @@ RSpec.describe Plock::ClientAddress do
 
         def initialize(url:, **options)
           @url = url
-          # The suite's children must not reload: Moneta would send QUIT to a server that does not
-          # exist.
+          # The option prevents a reload in the children that the suite forks. A reload would make
+          # Moneta send QUIT to a server that does not exist.
           @pool =
             Struct.new(:pool).new(
               ConnectionPool.new(size: 1, auto_reload_after_fork: false) do

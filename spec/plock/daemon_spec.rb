@@ -90,8 +90,8 @@ RSpec.describe "Process.daemon inside a block" do
         let_it_end
       end
 
-      # All times count from the acquire, even through two daemons. If a daemon restarted a time,
-      # that time would end a second later.
+      # All times count from the acquire, even if the block becomes a daemon twice. If a daemon
+      # began to count at its own start, these times would end too late.
       it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration",
          :timing, :slow do
         found = in_daemon(<<~RUBY)
@@ -369,7 +369,7 @@ RSpec.describe "Process.daemon inside a block" do
       expect(heard).to match([/lost before its block ended/])
     end
 
-    # spec/core/test_worker.c tests the wait itself and its length.
+    # These examples test only that Process.daemon waits. spec/core/test_worker.c tests how long.
     [false, true].each do |inside|
       place = inside ? "inside a block" : "outside of all blocks"
 

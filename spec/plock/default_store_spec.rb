@@ -75,7 +75,8 @@ RSpec.describe Plock do
       expect(stores.uniq.size).to be(1)
     end
 
-    # A thread inherits the interrupt mask of the thread that starts it.
+    # A thread inherits the interrupt mask of the thread that starts it. So if the callable ran with
+    # interrupts masked, the threads that it starts could not be killed.
     it "is opened by a callable that can be interrupted, and whose threads can be killed" do
       thread = nil
       described_class.configure do |c|

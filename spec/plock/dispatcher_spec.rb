@@ -28,8 +28,8 @@ RSpec.describe Plock::Dispatcher do
     expect(Array.new(2) { order.pop }).to eq(%i[lost after])
   end
 
-  # A signal handler cannot lock a mutex. The acquire in the handler is the process's first call,
-  # and has no block.
+  # A signal handler cannot lock a mutex. In this program, the first call of the process is an
+  # acquire in a handler, so the dispatcher must start without locking a mutex.
   it "begins in a signal handler, too" do
     program = <<~RUBY
       require "plock"

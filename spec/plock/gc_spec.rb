@@ -120,7 +120,7 @@ RSpec.describe "Garbage collection" do
       nil.then { 100.times { +"what lay on the stack" } }
       GC.start
       server.connections
-    end.then { |left| expect(left).to be <= 2 } # the stack may still refer to one of them
+    end.then { |left| expect(left).to be <= 2 } # the stack may still refer to one of the stores
   end
 
   it "frees stores that are opened and dropped: memory stays the same" do

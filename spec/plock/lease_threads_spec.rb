@@ -23,7 +23,8 @@ RSpec.describe "A lease that several threads use" do
     gate.hold(:reply, after: request)
     thread = background { call.call }
     gate.await(:request, request)
-    await_sleep(thread) # because the worker thread may have sent the request that the gate saw
+    # the gate may have seen a request of the worker thread, before the call has sent its own
+    await_sleep(thread)
     yield
   ensure
     gate.clear
@@ -126,8 +127,8 @@ RSpec.describe "A lease that several threads use" do
   end
 
   describe "that another thread is releasing" do
-    # A block publishes its lease, and another thread releases that lease. The block must not end
-    # before that release. Then the key is free, or stays held for at most `kept` seconds.
+    # Runs a block whose lease another thread releases. The block's call must not return before
+    # that release has ended. The key must be free at most `kept` seconds later.
     def expect_to_await_release(kept: 0)
       known = Queue.new
       leave = Queue.new
@@ -276,8 +277,8 @@ RSpec.describe "A lease that several threads use" do
     lease.release
   end
 
-  # The extension asks for more time than a renewal does. A shorter extension would wait for a
-  # renewal that is under way.
+  # The extension has a longer ttl than the renewals. An extension with a shorter ttl would first
+  # wait for the end of a renewal that is under way.
   it "is renewed and extended and released at the same time" do
     lost = Queue.new
     lease = take("a lock", renew: true, on_lost: lost.method(:push))

@@ -5,8 +5,8 @@ require "fileutils"
 require "support/command_line"
 require "tmpdir"
 
-# While leases in a folder are held, the folder may be renamed, restored or cleared. Then another
-# process finds another file, or no file.
+# While a process holds leases in a file, the file's folder may be renamed, restored or cleared. Any
+# other process then finds a different file at that path, or none.
 RSpec.describe "A local store whose file was replaced or damaged" do
   include Support::CommandLine
 
@@ -14,7 +14,7 @@ RSpec.describe "A local store whose file was replaced or damaged" do
     Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
   end
   let(:folder) { "#{root}/of-the-program" }
-  let!(:path) { "#{folder}/locks" } # a child of the example has the same path
+  let!(:path) { "#{folder}/locks" } # made before any fork, so that children use the same path
   let(:store) { open_store("local:#{path}") }
 
   fates = {

@@ -31,8 +31,8 @@ RSpec.describe Plock::LocalStore do
     process
   end
 
-  # Runs the block in a child, and then kills the child. The child does not kill itself, because
-  # under valgrind that can take half a minute.
+  # Runs the block in a child, and then kills the child. Under valgrind, a child that kills itself
+  # may need half a minute until it is dead.
   def in_killed_process
     done, tell = IO.pipe
     process = fork do

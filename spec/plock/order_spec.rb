@@ -64,7 +64,7 @@ RSpec.describe "The order among processes" do
   end
 
   it "survives a holder that is killed" do
-    [server, key] # all processes must use the same ones
+    [server, key] # made before any fork, so that all processes use the same ones
     holder = child do |parent|
       lease = Plock::Store.open(server.url, **Support::Examples::PATIENT).acquire(key, ttl: 60)
       parent.tell(:held)
@@ -113,8 +113,8 @@ RSpec.describe "The order among processes" do
     expect(served(line)).to eq [*0...waiters]
   end
 
-  # A server may close idle connections on its own or on command. Then the waiter claims its turn
-  # through another connection.
+  # The server may close the connection on which a waiter has asked, because the connection is idle
+  # or an operator kills it. Then the waiter claims its turn through another connection.
   { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
     [0, 0.05].each do |pause|
       milliseconds = (pause * 1000).round

@@ -73,7 +73,7 @@ RSpec.describe "A pool with fewer connections than busy threads" do
 
     it "goes on serving when the thread that it had been handed to is killed" do
       line_up(12).each_with_index do |thread, place|
-        gate.clear if place == 6 # the other threads are killed while they are served
+        gate.clear if place == 6 # from here on, the pool serves the threads while they are killed
         thread.kill
       end
       expect_service(store)

@@ -63,7 +63,8 @@ RSpec.describe Plock::PoolStatus do
       expect(pool.status.to_a).to eq([1, 0, 1, 0, 2])
     end
 
-    # If the signal comes before the pool has opened a connection, none is idle afterwards.
+    # If the signal comes before the pool has opened a connection, the pool has no idle connection
+    # afterwards. Otherwise, it has one.
     it "counts a connection once, at whatever step a signal handler raises" do
       steps = (1..500).find do |step|
         cut_off = interrupted_at(step, by_signal: true) { pool.with(soon) { nil } }

@@ -52,7 +52,8 @@ RSpec.describe "In a Ractor" do
     RUBY
   end
 
-  # On Ruby 3.1, all Ractors share one table of finalizers, and no lock protects it.
+  # On Ruby 3.1, all Ractors share one table of finalizers, and no lock protects it. So several
+  # Ractors must not define finalizers at the same time.
   it "stores in memory define no finalizer, which several Ractors cannot do at once" do
     expect(ractor(<<~RUBY)).to eq("[[0, 100], [0, 100], [0, 100], [0, 100]]\n")
       defined = Module.new {

@@ -11,7 +11,7 @@ RSpec.describe Plock::ReadWriteLock do
   let(:key) { "read_write:#{SecureRandom.hex(8)}" }
   let(:lock) { store.read_write_lock(key) }
 
-  before { [url, key] } # all processes must use the same ones
+  before { [url, key] } # made before any fork, so that all processes use the same ones
 
   # A process that holds the lock until the example sends it a message. It reports its fence when it
   # has the lock.
@@ -33,7 +33,7 @@ RSpec.describe Plock::ReadWriteLock do
     process
   end
 
-  # On Ruby 3.1, this can happen after GC.compact.
+  # On Ruby 3.1, a WeakMap may return a different object for a key after GC.compact.
   it "takes no other lease for its own if the WeakMap that knows them has one in its place" do
     store = open_store
     one, other =

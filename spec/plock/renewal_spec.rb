@@ -49,7 +49,7 @@ RSpec.describe "Renewal" do
     eventually(10) { hold.lost? }
     expect(hold.held_for).to be >= 1.2
     expect(hold.valid_until).to be <= granted_at + 1.2 + ttl # no renewal after max_hold:
-    eventually { !held?(hold) } # the lease ends a little before its key
+    eventually { !held?(hold) } # on the server, the key lasts a little longer than the lease
   end
 
   it "outlasts a server that is gone for a while" do
@@ -66,9 +66,9 @@ RSpec.describe "Renewal" do
     expect(hold.release).to be true
   end
 
-  # While the second call waits, its lease is in the list of leases to renew later, but has no date.
-  # The end of the wait does not wake the worker thread. The thread must still notice that the list
-  # is empty.
+  # A call without `ttl:` is in the list of renewals that begin later even before it has the lock.
+  # When the second call times out, it leaves the list without waking the worker thread. The thread
+  # must still notice that the list is empty, and end.
   it "leaves no thread behind after a wait that was too long", :slow do
     output, status = ruby(<<~RUBY, key, shared_redis.unix_url, within: 40)
       require "plock"

@@ -24,7 +24,8 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   let(:key) { "replicated:#{SecureRandom.hex(8)}" }
   let(:options) { { namespace: SecureRandom.hex(8), attempt_timeout: 20, wait: 0 } }
   let(:store) { used(open_store(primary.url, replicas: 2, command_timeout: 20, **options)) }
-  # For leases that are never confirmed: this store gives up sooner than the one above.
+  # For leases that are never confirmed. Without a long command_timeout, this store gives up sooner
+  # than `store`.
   let(:hasty) { used(open_store(primary.url, replicas: 2, **options)) }
   let(:plain) { used(open_store(primary.url, **options)) }
 
@@ -117,7 +118,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     stop_one
     waiter = background { hasty.acquire(key, ttl: 30, wait: 20) { :ran } }
     seen = waits
-    eventually(20) { waits > seen + 1 } # the waiter has asked again
+    eventually(20) { waits > seen + 1 } # the waiter has asked the replicas at least twice
     continue_it
     expect(waiter.value).to eq(:ran)
     eventually { free? }
@@ -200,7 +201,8 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     end
   end
 
-  # From Redis 7.2 on, WAIT asks only about the last write of its own connection.
+  # From Redis 7.2 on, WAIT asks only about the last write of its own connection. So a renewal must
+  # write something before its WAIT, even if the lease already lasts long enough.
   {
     "a lock" => ->(store, key, options) { store.acquire(key, **options) },
     "a semaphore" => ->(store, key, options) do

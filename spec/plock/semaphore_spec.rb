@@ -9,7 +9,8 @@ RSpec.describe Plock::Semaphore do
   let(:store) { open_store(url) }
   let(:key) { "semaphore:#{SecureRandom.hex(8)}" }
 
-  before { [url, key, shared_redis.client] } # all processes must use the same ones
+  # made before any fork, so that all processes use the same ones
+  before { [url, key, shared_redis.client] }
 
   def semaphore(permits, store = self.store) = store.semaphore(key, permits: permits)
 
@@ -76,8 +77,8 @@ RSpec.describe Plock::Semaphore do
       process
     end
     [0, 3].each { |number| line[number].signal(:KILL) && line[number].wait }
-    # The leases end one after another, because waiters that are admitted together may enter in any
-    # order.
+    # Only one of the two permits becomes free, so the waiters enter one after another. Waiters that
+    # are admitted together may enter in any order.
     lease.release
     fences = [1, 2, 4, 5].map { |number| line[number].hear }
     expect(fences).to eq(fences.sort)

@@ -63,7 +63,8 @@ RSpec.describe "The status after a timeout" do
     },
     "a store in memory" => -> { open_store("memory:") }
   }.each do |name, opened|
-    # On Redis, a caller that leaves the queue waits at most 20 ms for the answer.
+    # On Redis, a caller that leaves the queue waits at most 20 ms for the answer, so a slow answer
+    # would make the example fail.
     context "on #{name}", *(:timing if name == "Redis") do
       let(:store, &opened)
 

@@ -66,8 +66,8 @@ RSpec.describe "TLS" do
     end
   end
 
-  # The server sends the turns of all readers at once. Together, they are longer than what one read
-  # of a TLS record returns.
+  # When the writer leaves, the server sends the messages for all readers at once. They are so long
+  # that the store must read several times to get them all.
   it "serves every reader that waits behind a writer" do
     # under valgrind, 60 handshakes take long
     store = open_store(server.url, **ca, attempt_timeout: 10, release_timeout: 10)

@@ -35,8 +35,8 @@ RSpec.describe "Code of an application of Rails" do
       RUBY
     end
 
-    # Loading the class Import acquires its lease. After a reload, the new class would wait for the
-    # old class's lease, so the example releases the old lease first.
+    # The class Import acquires a lease when it is loaded. After a reload, the new class would wait
+    # for that lease. So the example releases the old class's lease before it uses the new class.
     it "finds the default store as it was, and what was held by the old code still held" do
       expect(told(<<~RUBY, environment: "development")).to eq("true\nfalse\ntrue\n[1, true]\nnil\n")
         default, old = Plock.store, Import

@@ -30,7 +30,7 @@ module Support
       # The application that the server runs.
       attr_accessor :app
 
-      # All examples share one session, because Chromium takes seconds to start and to end.
+      # All examples share one session, because Chromium takes seconds to start and to shut down.
       def session = @session ||= start
 
       private

@@ -37,8 +37,8 @@ module Support
       thread
     end
 
-    # Waits until another process has renewed its lease on this lock. Without a renewal, the lease
-    # would end within a ttl from now, because it began before this call.
+    # Waits until another process has renewed its lease on this lock. The lease began before this
+    # call. So if it lasts until more than a ttl from now, it has been renewed.
     def await_renewal(lock, ttl)
       first_end = monotonic + ttl
       eventually(10 * ttl, "the lease is not renewed") do

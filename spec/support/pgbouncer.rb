@@ -3,7 +3,7 @@
 require_relative "database_server"
 
 module Support
-  # A PgBouncer in front of a PostgreSQL of the suite.
+  # A PgBouncer in front of one of the suite's PostgreSQL servers.
   class Pgbouncer < DatabaseServer
     PROGRAMS = %w[pgbouncer].freeze
     FAST = :INT

@@ -3,7 +3,7 @@
 require_relative "supervisor"
 
 module Support
-  # Each Ruby process that an example starts would load Bundler, which takes 0.2 s. Instead, it
+  # Each Ruby process that an example starts would need 0.2 s to load Bundler. Instead, the process
   # gets the folders of this process's gems, ready for its load path.
   module QuickStart
     BUNDLER = %r{-r\S*bundler/setup}.freeze

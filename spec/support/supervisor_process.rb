@@ -37,8 +37,8 @@ module Support
 
     private
 
-    # When the suite dies, this process gets another parent, even if a child of the suite still
-    # runs.
+    # Never returns: cleans up and exits when the suite is dead. The suite is dead when this process
+    # has another parent, even if a child of the suite still runs.
     def watch_suite
       while Process.ppid == @suite
         sleep PULSE

@@ -9,8 +9,8 @@ module Torture
   # The actions of the driver, with their times. A time with two ends, [from, to], begins before the
   # action and ends after it.
   class Chronicle
-    # A worker process, from its start until the driver has waited for it. killed: when the driver
-    # killed it. hung: was it killed because it did not end by itself?
+    # A worker process, from its start until the driver has reaped it. killed: when the driver
+    # killed the process. hung: was it killed because it did not end by itself?
     Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :hung, :stops, :cuts,
                       keyword_init: true)
 

@@ -29,7 +29,8 @@ module Torture
     def pool(slot) = pools[slot % pools.size]
     def relayed?(slot) = road(slot).end_with?("relay")
 
-    # The seconds until all waiters of the :exodus course next give up together.
+    # The seconds until the next moment at which all waiters give up together, in the course
+    # :exodus.
     def to_exodus
       every = Torture.ns(EXODUS_EVERY)
       (every - (Clock.now % every)).fdiv(SECOND)

@@ -17,7 +17,7 @@ module Torture
     # @param credit [Integer] for how many nanoseconds of from..to it could not run
     def add(name, from, to, credit) = @spans[name] << [from, to, credit]
 
-    # For how many nanoseconds of from..to the worker could not run.
+    # The number of nanoseconds in from..to during which the worker could not run.
     def of(worker, from, to)
       counted_to = 0
       spans(worker, from, to)

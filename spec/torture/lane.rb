@@ -230,7 +230,8 @@ module Torture
       Process.exit!(1)
     end
 
-    # The holder counts as a reader from the moment of its request.
+    # The holder counts as a reader from the moment at which it asks for the downgrade, because
+    # readers may enter before the answer arrives.
     def downgrade(lease)
       @journal.write(:downgrade, @count, lease.key)
       lease.downgrade

@@ -18,8 +18,9 @@ module Torture
           .sort_by(&:from)
     end
 
-    # Yields two parts for each conflict: one that was inside, and one that entered although it must
-    # not. apart: tells whether two calls may be inside together for other reasons.
+    # Yields two parts for each conflict. The first one was inside, and the second one entered
+    # although it must not. apart: a callable that tells whether anything excuses two calls that
+    # are inside together.
     def conflicts(apart = ->(_, _) { false })
       inside = []
       @parts.each do |part|

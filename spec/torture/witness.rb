@@ -466,16 +466,17 @@ module Torture
 
     FORGOTTEN_BEFORE = 2 * REMEMBERED
 
-    # When the store drops the lease of a dead holder. The store counts the whole ttl, but the
-    # holder counted less.
+    # The moment by which the store has dropped the lease of a dead holder. That is later than
+    # `valid_until`, because the store counts the whole ttl, and the holder subtracts a margin.
     def gone_by(call) =
       (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
 
     def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
-      # A forked child that gives up ends at once. So the child may have died as a waiter whose turn
-      # had been published but had not arrived.
+      # A forked child that gives up exits at once, even if the server has just published its turn.
+      # The child then does not pass that turn on. So the check leaves out a time in which such a
+      # child has just ended.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 

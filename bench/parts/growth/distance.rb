@@ -15,7 +15,7 @@ module Bench
       STEPS = [0.1, 1.0, 5.0, 20.0, 50.0].freeze
       NAMES = %w[plock-tcp redlock-hiredis].freeze
 
-      PAIRS = 1.0       # seconds
+      PAIRS = 1.0       # seconds for which pairs of acquire and release are timed
       WARM_UP = 0.2     # seconds
       HANDOFFS = 10
       # seconds for which the holder stays, in addition to two round trips; the waiter must be
@@ -35,8 +35,8 @@ module Bench
       # all steps.
       def self.bound(_from, _to) = SLACK
 
-      # The target: at most this many round trips at the longest distance. All other costs are
-      # negligible there.
+      # The target: at most this many round trips at the longest distance. At that distance, all
+      # other costs are negligible.
       TRIPS = 2.1
 
       private

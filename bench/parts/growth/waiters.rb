@@ -14,7 +14,7 @@ module Bench
       PROCESSES = 4 # at most; the waiters are threads, divided evenly among these processes
       # number of waiters => rounds; a step with more waiters has one round
       ROUNDS = { 1 => 20, 10 => 5 }.freeze
-      VISITS = 10   # times that one more thread joins the waiters and leaves
+      VISITS = 10   # how often one more thread joins the waiters and leaves
       IDLE = 1.0 # seconds in which all waiters wait
 
       FIGURES = {

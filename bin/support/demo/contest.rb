@@ -87,7 +87,7 @@ module Demo
       bar.finish
     end
 
-    # Chooses the worker that was the last inside, and orders it to stay inside when it next enters.
+    # Chooses the worker that was inside last, and orders it to stay inside when it next enters.
     def choose_victim
       @victim = @workers.find { |worker| worker.number == @sections.last&.worker } || @workers.first
       @victim.stay

@@ -6,8 +6,8 @@ require "redis-client"
 require "uri"
 
 module Demo
-  # The server of PLOCK_URL. The demo deletes the keys that it made there, which would otherwise
-  # stay until they expire. It touches no other keys.
+  # The server of PLOCK_URL. On this server, the demo deletes only the keys that it has made,
+  # because they would otherwise stay until they expire.
   class GivenServer
     PATIENCE_S = 5
     LOOK_AGAIN_S = 0.01

@@ -44,8 +44,8 @@ module Demo
     # Orders the worker to enter once more, and then to stay inside until it is killed.
     def stay = @orders.write(STAY)
 
-    # Orders the worker to end after its next section. The end of the demo has the same effect,
-    # because it closes the worker's pipe.
+    # Orders the worker to end after its next section. The worker ends in the same way if the demo
+    # has ended, because that closes the pipe from the demo to the worker.
     def stop
       @orders.write(STOP)
     rescue Errno::EPIPE
@@ -57,9 +57,9 @@ module Demo
       wait
     end
 
-    # Makes the worker stop at once. On SIGTERM, it releases the lock and takes back its requests,
-    # so that none of them reaches the server after its end. The worker also gets the order to stop,
-    # because a new worker may not handle the signal yet.
+    # Makes the worker stop at once. On SIGTERM, the worker releases the lock and takes back its
+    # requests, so that no request reaches the server after the worker's end. The worker also gets
+    # the order to stop, because a new worker may not handle the signal yet.
     def interrupt
       return if @status
 

@@ -89,8 +89,9 @@ module Parse
           leave = -> { release(store, key, owner) if doubt && pid == ::Process.pid }
           ::Plock::Interrupts.finally(leave) do
             until (answer = acquire(store, key, owner, ttl))
-              # The previous request failed, but the store may have granted the lock. Then our own
-              # lock is the reason for this refusal, so this releases the lock.
+              # If the previous request failed, the store may still have granted the lock. This
+              # refusal is then due to our own lock. So the next line releases it, and the next try
+              # can succeed.
               release(store, key, owner) if failed && answer == false
               doubt = failed = answer.nil?
               left = deadline - now

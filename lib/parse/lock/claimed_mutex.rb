@@ -42,8 +42,9 @@ module Parse
 
             @freed.wait(@guard, @blockless ? [left, LOOK_S].compact.min : left)
           end
-          # drops a dead thread's claim first; if an interrupt came after the line that sets
-          # @thread, that claim would count as held by this thread
+          # @claim may still be the claim of a dead thread. It is dropped first, because an
+          # interrupt after @thread is set would otherwise make that claim count as held by this
+          # thread.
           @claim = nil
           @blockless = blockless
           @fiber = ::Fiber.current
@@ -53,9 +54,9 @@ module Parse
         true
       end
 
-      # Frees the mutex if the claim holds it. Then wakes a waiter if the mutex is free, whether or
-      # not this call has freed it. So a waiter that was woken and then interrupted passes the wake
-      # on.
+      # Frees the mutex if the claim holds it. Then wakes a waiter if the mutex is free, even if
+      # this call has not freed it. If a waiter is interrupted after its wake, its own call of this
+      # method wakes the next waiter.
       #
       # @param claim [Object]
       def give_back(claim)

@@ -30,7 +30,7 @@ module Parse
       end
 
       # Waits for the key's mutex, runs the block, and then releases the mutex. Runs the block even
-      # if the time to wait was over first.
+      # if it did not get the mutex in time.
       #
       # @param key [String]
       # @param patience [Numeric, nil] seconds to wait; nil sets no limit
@@ -121,7 +121,7 @@ module Parse
       end
 
       # A forked child holds none of its parent's mutexes, because the threads that hold them do not
-      # exist there.
+      # exist in the child.
       def find(key)
         start_afresh unless @pid == ::Process.pid
         # one expression removes the entry and adds it at the end, so that no signal handler can

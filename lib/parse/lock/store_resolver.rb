@@ -4,8 +4,8 @@ require "plock"
 
 module Parse
   module Lock
-    # Finds the store for the object that the application has configured. Each acquire needs this.
-    # So the results for the last few objects are kept by identity, and read without a mutex.
+    # Finds the store for the object that the application has configured. Each acquire looks up its
+    # store. So the results for the last few objects are kept by identity, and read without a mutex.
     #
     # All clients of one server share one store of plock. Stores are found by a digest of their
     # address and credentials.

@@ -39,8 +39,8 @@ module Plock
 
       def agreed?(status) = confirmed?(Description.lines(status), "Take it away?")
 
-      # Breaks the lock only if it still has the holders that the user saw. They may have changed
-      # during the prompt.
+      # Breaks the lock only if it still has the holders that the user saw. The holders may have
+      # changed while plock waited for the user's answer.
       def break_seen(status)
         seen = Survey.holders_digest(status)
         outcome, now = Survey.break_seen(store, status.store_key, seen, status.key)

@@ -84,15 +84,17 @@ module Plock
 
       private
 
-      # Parent and child both do this, so that the group exists before either of them continues.
+      # Parent and child both call setpgid for the child, so that the group exists before either of
+      # them continues.
       def form_group
         Process.setpgid(@pid, @pid)
       rescue Errno::EACCES, Errno::ESRCH
         nil # the child has formed the group itself, or has ended
       end
 
-      # In a container, orphaned processes may become children of this process. A dead orphan
-      # stays in the group until it is reaped.
+      # Reaps dead processes of the group that were orphaned. In a container, they may become
+      # children of this process. Until it is reaped, a dead process would count as a member of the
+      # group.
       def reap_orphans
         nil while Process.wait(-@pid, Process::WNOHANG)
       rescue Errno::ECHILD

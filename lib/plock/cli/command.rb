@@ -43,8 +43,9 @@ module Plock
 
       private
 
-      # If the error names a keyword argument that is also an option of the command, this replaces
-      # that name with the option's. Other names are those of settings in the URL or the file.
+      # If the message begins with a keyword argument that is also an option of the command, names
+      # the option instead. Keeps any other name, because it names a setting in the URL or in the
+      # configuration file.
       def as_option(error)
         error.message.sub(/\A([a-z_]+):/) do |name|
           option = "--#{$1.tr("_", "-")}"
@@ -183,8 +184,8 @@ module Plock
       end
 
       # This process has nothing else to do, so it waits through an outage of the server, for as
-      # long as --wait allows. The URL or the configuration file may set another time. A local
-      # store has no server.
+      # long as --wait allows. If the URL or the configuration file sets `unavailable_timeout`, that
+      # time applies instead. A local store has no server, and so no outage.
       def endurance
         url = settings.url
         return {} if url.match?(/\Alocal:/i) || url.match?(/[?&]unavailable_timeout=/)
@@ -201,7 +202,7 @@ module Plock
       # @raise [ArgumentError] the wait is invalid
       def riding_out(wait)
         patience_ends = Clock.now + Locking::Arguments.span("wait:", wait)
-        store # a store that cannot be opened is not an outage
+        store # outside the loop, because a store that cannot be opened is not an outage
         begin
           yield [patience_ends - Clock.now, 0.0].max
         rescue UnavailableError => e

@@ -7,7 +7,7 @@ module Plock
     module ExitStatus
       OK = 0
       HELD = 1         # status: the key is held
-      NOT_BROKEN = 1   # break: the key was free, or the answer was no
+      NOT_BROKEN = 1   # break: the key was free, the user refused, or the holders changed
       DIFFERENT = 1    # secret: other clients use a different secret
       ENDANGERED = 1   # doctor: something endangers exclusion
       USAGE = 64       # the arguments are invalid
@@ -18,7 +18,7 @@ module Plock
       LOST = 76        # the lease was lost while the command ran
       CANNOT_RUN = 126 # the command cannot be run, as in env(1) and shells
       NOT_FOUND = 127
-      SIGNALLED = 128  # plus the number of the signal
+      SIGNALLED = 128  # plus the number of the signal that ended the command
     end
   end
 end

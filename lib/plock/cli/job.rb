@@ -66,8 +66,8 @@ module Plock
       def failed_to_run? = @child.failed_to_run?
 
       # Did Ctrl-C end the command? If so, SIGINT must also end this process, because a shell may
-      # run it in a loop or a script. The shell stops if SIGINT ended the process, but continues if
-      # the process exits with status 130. A session leader has no such shell.
+      # run this process in a loop or a script. The shell stops if SIGINT ended this process, but
+      # continues if this process exits with status 130. A session leader has no such shell.
       #
       # @return [Boolean]
       def interrupted?
@@ -112,15 +112,16 @@ module Plock
         when CONTINUED then go_on
         when CHILD then nil # each round checks the command
         else
-          # Remembers that the whole job must stop. TTIN or TTOU may stop the command before this
-          # signal does, and `stop` would then let the command continue.
+          # Remembers that this signal must stop the whole job. TTIN or TTOU may stop the command
+          # before this signal arrives. Without `@to_stop`, `stop` would then let the command
+          # continue.
           @to_stop ||= JOB_STOPS.include?(number)
           @child.kill(number)
         end
       end
 
-      # The watchdog must forget the group first. After `reap`, the system may give the group's
-      # number to another group.
+      # The watchdog must forget the group before `reap`. Afterwards, the system may give the
+      # group's number to another group, and the watchdog must not kill that group.
       def end_child
         @watchdog.release unless @lost
         @child.reap
@@ -139,7 +140,7 @@ module Plock
 
         @terminal.take_back
         continued = stop_job(signal)
-        # as the system does to a stopped job that no shell can continue
+        # no shell can continue the stopped command, so HUP ends it, as the system ends such jobs
         @child.kill("HUP") if wants && !continued
         go_on
       end
@@ -180,7 +181,7 @@ module Plock
         @lost = true
         @deadline = Clock.now + @grace
         @child.kill("TERM")
-        @child.kill("CONT") # a stopped process ends only after it continues
+        @child.kill("CONT") # a stopped process handles TERM only after it continues
         @on_lost.call
       end
 
@@ -189,7 +190,8 @@ module Plock
         @child.kill("KILL")
       end
 
-      # The command has ended, but processes that it started may still be running.
+      # After a loss, the command may have ended while processes that it started are still running.
+      # Waits for these processes, and kills them at the deadline.
       def clear_away
         while @deadline && @child.group?
           @bell

@@ -94,8 +94,8 @@ module Plock
         end
       end
 
-      # The pattern may also be the name of a key. Returns that key's store keys, one for each kind
-      # of lock.
+      # The user may have passed the name of a key as the pattern. Returns the store keys of that
+      # key, one for each kind of lock.
       def names
         return [] if @pattern.nil? || @pattern.empty?
 

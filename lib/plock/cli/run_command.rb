@@ -115,8 +115,8 @@ module Plock
         job.interrupted? ? nil : status
       end
 
-      # Sends SIGINT to the whole job, as the terminal would have done if it had not been lent to
-      # the command. Then the signal also ends this process.
+      # Ctrl-C has sent SIGINT only to the command's group, because that group had the terminal. So
+      # this method sends SIGINT to the rest of the job. Then SIGINT ends this process as well.
       def interrupt
         trap("INT", "IGNORE")
         Process.kill("INT", 0)
@@ -137,7 +137,7 @@ module Plock
       end
 
       # Releases the lease. Returns true if the lease was already lost, although no notice of the
-      # loss has arrived. It may have been broken at the last moment.
+      # loss has arrived. For example, the lock may have been broken just before the release.
       def lost_unnoticed?(lease, keep:)
         return false if lease.release(keep: keep)
 
@@ -160,12 +160,12 @@ module Plock
         CLI.complain("#{@key.inspect} is #{state}")
       end
 
-      # Asks who holds the key. Called if the error does not say so, because the store answered too
-      # late.
+      # Asks the store for the holder of the key. Called if the error of the acquire does not name
+      # the holder, because the store did not answer in time.
       def look
         store.status(@key)
       rescue Error
-        nil # the message then does not name the holder
+        nil # the message then says only that the key is held
       end
     end
   end

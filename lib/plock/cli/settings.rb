@@ -92,7 +92,8 @@ module Plock
                           "local: if all processes run on this one host"
       end
 
-      # Warns if the environment overrides the file, because Rails uses the value in the file.
+      # Warns if an environment variable overrides the file. Rails uses the value in the file, so
+      # the command and the application would differ.
       def warn_of_another(name, value, from, variable, switch)
         return if from != variable || @told[name].nil? || @told[name].to_s == value
 

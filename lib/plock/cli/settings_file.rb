@@ -60,7 +60,7 @@ module Plock
       def self.there?(path)
         File.lstat(path) && true
       rescue Errno::EACCES
-        File.directory?(File.dirname(path)) # the file may exist, hidden from this user
+        File.directory?(File.dirname(path)) # the folder is closed to this user; the file may exist
       rescue SystemCallError
         false
       end
@@ -89,8 +89,8 @@ module Plock
 
       private
 
-      # Reads the file. The owner is checked after the file was opened, because another file could
-      # take its place between a check and the opening.
+      # Reads the file. The owner is checked only after the file has been opened. If it were checked
+      # before, another file could take the checked file's place.
       def text
         # if the file is a FIFO without a writer, opening it must not block the command
         mode = File::RDONLY | (@trusted ? 0 : File::NONBLOCK)

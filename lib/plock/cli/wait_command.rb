@@ -8,7 +8,7 @@ module Plock
     # `plock wait`
     #
     # If the key is held, the command waits in the queue, acquires the key and releases it at once.
-    # So it need not poll, and the earlier waiters have had their turn when it ends.
+    # So the command need not poll. When the command ends, all earlier waiters have been served.
     class WaitCommand < Command
       NAME = "wait"
       USAGE = "[options] KEY"

@@ -11,8 +11,9 @@ module Plock
       # Proxies that change neither key nor value.
       TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze
 
-      # Matches the transformers that plock can bypass. The name of a transformer's class says what
-      # it does. MarshalKey is one of them, because Moneta does not marshal keys that are Strings.
+      # Matches the transformers that plock can bypass. Moneta names the class of a transformer
+      # after its work. plock can bypass MarshalKey, because Moneta does not marshal keys that are
+      # Strings.
       TRANSFORMER =
         /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
 

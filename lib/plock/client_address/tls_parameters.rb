@@ -53,9 +53,9 @@ module Plock
           end
         end
 
-        # Returns the options of the sentinels that differ from those of the servers. For all other
-        # options, plock uses the servers' values. So if the client has a certificate only for its
-        # servers, plock also shows it to a sentinel that asks for a certificate. That does not
+        # Returns those options of the sentinels that differ from the servers' options. For all
+        # other options, plock uses the servers' values. So if the client has a certificate only for
+        # its servers, plock also shows it to a sentinel that asks for a certificate. That does not
         # change which server plock trusts.
         #
         # @param parameters [Hash{Symbol, String => Object}] the client's parameters for sentinels

@@ -69,8 +69,8 @@ class Locker
 
     private
 
-    # Skips {#initialize}, because the statement that takes the row also creates it. A subclass's
-    # own {#initialize} is still called.
+    # Skips {#initialize}, which creates the row, because the statement that takes the row also
+    # creates it. A subclass's own {#initialize} is still called.
     def taking(key, options)
       return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
 
@@ -112,8 +112,8 @@ class Locker
   end
 
   # @api private
-  # Chooses a new owner name. The database may still carry out an earlier request under the old
-  # name, but the row then does not count as ours.
+  # Chooses a new owner name. If the database still carries out an earlier request under the old
+  # name, the row then does not count as ours.
   #
   # @return [Boolean] false if the caller has set the name, which is then kept
   def rename
@@ -122,9 +122,9 @@ class Locker
   end
 
   # Runs the block with the lock, and then releases the lock. The lock is not re-entrant, even
-  # through the same object. If a call begins while another call of this object runs, it has its own
-  # {#identifier}, and changes neither {#locked} nor {#sequence}. If {#identifier=} has been called,
-  # both calls share the identifier.
+  # through the same object. If a call begins while another call of this object runs, the new call
+  # has its own {#identifier}, and changes neither {#locked} nor {#sequence}. If {#identifier=} has
+  # been called, both calls share the identifier.
   #
   # @param blocking [Boolean] whether to wait without limit for the row
   # @yieldparam sequence [Integer] greater than that of every earlier holder
@@ -221,7 +221,8 @@ class Locker
   end
 
   def identify
-    # if the process forked in #run, the parent's call has locked the old mutex
+    # if the process forked in #run, a call of the parent has locked the old mutex, and never
+    # unlocks it in this child
     @alone = Thread::Mutex.new unless @pid == Process.pid
     @pid = Process.pid
     @identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"

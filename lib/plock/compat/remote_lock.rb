@@ -30,7 +30,7 @@ class RemoteLock
   OPTIONS = [*DEFAULT_OPTIONS.keys, :wrap_in_transaction].freeze
 
   # The most tries whose pauses are added up. The pauses between so many tries are longer than any
-  # possible wait.
+  # possible wait, so the pauses of further tries do not matter.
   TRIES_COUNTED = 1_100
   private_constant :OPTIONS, :TRIES_COUNTED
 
@@ -80,16 +80,16 @@ class RemoteLock
   # @return [Object] the block's value
   # @raise (see #synchronize)
   def synchronize_all(keys, options = {}, &block)
-    transactions(options) # raises before the first lock is acquired
+    transactions(options) # raises for an invalid option before the first lock is acquired
     innermost = -> { run(transactions(options), &block) }
     keys.map(&:to_s).uniq.sort.reverse.inject(innermost) do |inner, key|
       -> { synchronize(key, options.except(:wrap_in_transaction), &inner) }
     end.call
   end
 
-  # Waits for the lock, for at most the time that `retries` tries with growing pauses take: 10 to
-  # 20 seconds by default. Call {#release_lock} afterwards. A caller that already holds the lock
-  # also waits.
+  # Waits for the lock, for at most the time that `retries` tries with growing pauses take: 10 to 20
+  # seconds by default. The caller must call {#release_lock} when its work is done. A caller that
+  # already holds the lock also waits.
   #
   # With plock's adapters, callers wait in a queue instead of sleeping between tries. On Redis, the
   # first waiter is notified as soon as the lock is free. If Kernel.sleep or a method of the adapter
@@ -183,10 +183,10 @@ class RemoteLock
   end
 
   # Holds the lock while the block runs. An interrupt may come after the store has granted the lock,
-  # but before this method knows of the grant. So after an interrupt, the release first looks in the
-  # store. If the store refused the lock, there is no release. If the store failed, the adapter has
-  # already tried to undo the request. A child that was forked in the block releases nothing,
-  # because the lock is its parent's.
+  # but before this method knows of the grant. So after an interrupt, this method asks the store
+  # whether the lock is ours, and releases it if it is. If the store refused the lock, there is no
+  # release. If the store failed, the adapter has already tried to undo the request. A child that
+  # was forked in the block releases nothing, because the lock is its parent's.
   def holding(key, options)
     pid = Process.pid
     entered = refused = failed = again = false

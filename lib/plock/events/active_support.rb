@@ -30,8 +30,8 @@ module Plock
         def duration = (self.end - time) * 1000.0
       end
 
-      # The names of the events in ActiveSupport. They are made once, because plock looks for
-      # listeners at each acquire and release.
+      # The names of the events in ActiveSupport. They are made only once, because each acquire and
+      # release needs a name to look for listeners.
       NAMES = Events::NAMES.to_h { |name| [name, "#{name}.plock".freeze] }.freeze
       private_constant :NAMES
 

@@ -25,8 +25,8 @@ module Plock
         warn_of_failure(e)
       end
 
-      # Records the outcome of a release that the binding made at the end of the block. Called if
-      # the release failed, or if a lease of that block was no longer held.
+      # Records the outcome of a release that C code made at the end of a block. Called only if that
+      # release failed, or if a lease of the block was no longer held.
       #
       # @api private
       # @param answer [Boolean, nil, Error] the store's answer, as for {#released}; an Error if the
@@ -58,7 +58,7 @@ module Plock
         look = FIRST_LOOK_S
         until (@releaser ||= me).equal?(me)
           break if @given_away
-          break if Clock.now >= @hold.valid_until # then the key is free in any case
+          break if Clock.now >= @hold.valid_until # the key is free: no need to wait
 
           sleep(look)
           look = [2 * look, LONGEST_LOOK_S].min
@@ -80,7 +80,7 @@ module Plock
       # @param held_for [Float, nil] as {#releasing} returned it
       # @return [Boolean] was the lease still held?
       def released(ours, held_for)
-        @released = true unless @given_away # a daemon may still take the lease over
+        @released = true unless @given_away # a lease that was given away may go on in a daemon
         @lost ||= ours == false if held_for
         lose if @lost
         tell(:release, held_for, released: ours) if held_for && !ours.nil? && Events.listening
@@ -138,7 +138,7 @@ module Plock
         since = releasing
         released((trailing && @hold.release_trailing(keep)) || @hold.release(keep), since)
       rescue *Locking::Acquisition::STORE_FAILURES => e
-        @released = true # a second release could do no more; the caller receives the error
+        @released = true # a second call would not help; the caller receives the error
         tell_of_failure(e, since)
         raise
       ensure

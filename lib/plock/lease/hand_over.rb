@@ -18,12 +18,12 @@ module Plock
       private_constant :LEAST_SPAN, :AGAIN_S
 
       # @return [String, nil] the dump that {Lease#dump} has made; a caller needs it if a signal
-      #   handler raised just before that call returned
+      #   handler raised just before {Lease#dump} returned
       attr_reader :dumped
 
-      # Gives the lease up, so that another process can adopt it with its hold's dump. The calling
-      # fiber must then let the other process have the dump, or call {#go_on} or {#take_back}.
-      # Until then, no other fiber can release the lease or hand it over.
+      # Gives the lease up, so that another process can adopt it with the dump of its hold. The
+      # calling fiber must then pass that dump on to the other process, or call {#go_on} or
+      # {#take_back}. Until then, no other fiber can release the lease or hand it over.
       #
       # @return [Boolean, nil] false: the lease is lost; nil: another thread has released the
       #   lease, or handed it over
@@ -67,10 +67,11 @@ module Plock
 
       private
 
-      # Has this fiber called {#hand_on}, and neither {#go_on} nor {#take_back}?
+      # Has this fiber called {#hand_on}, but not yet {#go_on} or {#take_back}?
       def handing_on? = @releaser.equal?(Fiber.current)
 
-      # A signal handler may have cut {#hand_on} off just after the store gave the lease up.
+      # Records the hand-over if a signal handler cut {#hand_on} off just after the store had given
+      # the lease up.
       def note_hand_over
         @given_away = true unless @released || @hold.valid? || lost?
       end
@@ -130,7 +131,8 @@ module Plock
         end
       end
 
-      # Reports the loss in this process. All other notices of the loss go to the parent process.
+      # Reports the loss in this daemon, because all other notices of the loss go to the parent
+      # process.
       def lose_on_the_way
         Dispatcher.start
         @hold = LostHold.new(@hold)

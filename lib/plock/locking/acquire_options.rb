@@ -14,7 +14,7 @@ module Plock
       # @return [Float, nil] seconds; nil: no limit
       attr_reader :max_hold
       # @return [Boolean, Symbol] `:automatic`: plock renews the lease although the caller did not
-      #   ask for it, so a short block must not pay for renewal
+      #   ask for a renewal, so a block that ends early must not pay for one
       attr_reader :renew
       # @return [#call, :raise, nil]
       attr_reader :on_lost
@@ -28,8 +28,8 @@ module Plock
       # @return [Locking, nil] the store of the call; nil: the lease cannot be handed over
       attr_reader :store
 
-      # @return [Boolean] has the caller received the lease? Before that, `at_least:` does not
-      #   count.
+      # @return [Boolean] has the caller received the lease? Before that, `at_least:` does not keep
+      #   the key taken.
       attr_accessor :used
 
       # The options of all calls that pass no options other than `ttl:` and `wait:`.

@@ -56,8 +56,8 @@ module Plock
       end
 
       # @api private
-      # The default for stores without {Direct}: they have no short way, so this declines the
-      # call.
+      # Stores without {Direct} have no short way. So this method does nothing, and the caller must
+      # use {Acquisition}.
       #
       # @return [Object] PlainCalls::UNDONE
       def with_lease(*) = PlainCalls::UNDONE
@@ -186,8 +186,8 @@ module Plock
       end
 
       def use(taken, given, options, block)
-        # This runs before the acquire, and `delete` after the release, so that the lock is held
-        # for less time.
+        # `add` runs before the acquire, and `delete` after the release, so that the two do not
+        # lengthen the time for which the lock is held.
         OwnHolds.add(self, taken)
         yield
         taken.watch if options.watch?
@@ -202,8 +202,8 @@ module Plock
         end
       end
 
-      # The caller may forget to release the lease. The dispatcher, which starts here, warns of
-      # that.
+      # The caller may forget to release the lease. So this method starts the dispatcher, which
+      # warns of a lease that was not released.
       def keep(taken, given, options)
         kept = false
         Dispatcher.start
@@ -282,9 +282,8 @@ module Plock
         )
       end
 
-      # Like `examine`, but leaves out the place that the caller's own token may still have in the
-      # queue. In most stores, the caller has already left the queue, so there is nothing to leave
-      # out.
+      # Like `examine`, but does not list the caller itself, whose token may still be in the queue.
+      # In most stores, the caller has already left the queue, so this method only calls `examine`.
       def examine_others(_own, store_key, shared, budget) = examine(store_key, shared, budget)
 
       # If the store fails here, the TimeoutError does not name the holder.

@@ -5,10 +5,10 @@ require_relative "fingerprint"
 
 module Plock
   module Locking
-    # If processes hash the keys of one namespace with different secrets, they lock different
-    # keys, and none of them excludes the others. So a store keeps a {Fingerprint} of the secret
-    # for each namespace. The first process writes it. Each later store compares its own
-    # fingerprint with the kept one at its first use.
+    # If processes hash the keys of one namespace with different secrets, they lock different keys,
+    # and none of them excludes the others. So a store keeps a {Fingerprint} of the secret for each
+    # namespace. The first process writes the fingerprint. Each store object that is opened later
+    # compares the fingerprint of its own secret with the kept one, at its first use.
     #
     # A store that can do `:compares_secrets` has `keep_note(name, note, replace)`. It writes the
     # note if the name has none yet, or if `replace` is true. It returns the note that is now kept

@@ -164,9 +164,9 @@ module Plock
                 "#{name} must be from #{least} to #{SPAN_MAX.to_i} seconds (got #{value.inspect})"
         end
 
-        # Thread#raise interrupts the fiber that is running. Under a scheduler, that may be
-        # a fiber other than the caller's, or the reactor. {LossAlarm} locks a mutex, which is
-        # impossible in a signal handler.
+        # Refuses `on_lost: :raise` under a Fiber scheduler, where Thread#raise might interrupt
+        # another fiber than the caller's, or the reactor. Refuses it in a signal handler, too,
+        # because {LossAlarm} locks a mutex, which a signal handler must not do.
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
 

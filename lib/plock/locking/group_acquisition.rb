@@ -51,8 +51,8 @@ module Plock
         asking_for_all(keys, options, block, first, raises: false) { nil }
       end
 
-      # @yieldparam lease [Lease] the lease of a key that others held until `wait:` ended. In that
-      #   case this method returns the block's value
+      # @yieldparam lease [Lease] the lease of a key that others held until `wait:` ended. The block
+      #   runs only if there is such a key, and this method then returns the block's value
       # @yieldparam store_key [String]
       # @yieldparam count [Integer] how many keys the caller asked for
       # @param first [Attempt, nil] the first attempt, if it was made in C
@@ -160,9 +160,10 @@ module Plock
         0
       end
 
-      # Did the end of `wait:` cut the last attempt short, on a store that has answered before? If
-      # so, the attempt counts as refused. An attempt that lasted for TIME_TO_ANSWER counts as a
-      # failure: its node may be silent, even if the nodes of the earlier keys have answered.
+      # Returns true if an attempt failed only because `wait:` ended before the store answered it.
+      # Such an attempt counts as refused. This requires that the store has answered an earlier
+      # attempt of the call. An attempt that lasted for TIME_TO_ANSWER counts as a failure of the
+      # store: the node that it asked may be silent, even if other nodes have answered.
       #
       # @param asked [Float] when the attempt began
       def cut_short?(error, group, options, asked)

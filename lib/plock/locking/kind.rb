@@ -34,7 +34,8 @@ module Plock
       SEMAPHORE = new(:semaphore, ":semaphore", true)
       READ_WRITE = new(:read_write, ":rw", true)
 
-      # Every store key ends with the empty suffix of LOCK, which therefore comes last.
+      # {.of} takes the first kind whose suffix fits. The suffix of LOCK is empty and fits every
+      # store key, so LOCK comes last.
       ALL = [ONCE, SEMAPHORE, READ_WRITE, LOCK].freeze
     end
   end

@@ -9,9 +9,9 @@ module Plock
     #
     # @api private
     class LeaseGroup
-      # In seconds. A caller whose `wait:` is over must return within this time. Meanwhile plock
-      # asks the store who holds the key, and releases the other keys. Releases that take longer
-      # continue in the background.
+      # In seconds. A caller whose `wait:` is over must return within this time. In this time, plock
+      # asks the store who holds the refused key, and releases the keys that the call has acquired.
+      # Releases that take longer continue in the background.
       WAY_OUT_BUDGET = 0.02
       LEAST_WAY_OUT = 0.001
       private_constant :WAY_OUT_BUDGET, :LEAST_WAY_OUT
@@ -124,12 +124,12 @@ module Plock
         warn_of_failure(e)
       end
 
-      # Completes the end of a block if the binding could not release all its leases as usual.
-      # Raises nothing.
+      # Completes the end of a block if the binding could not release all leases of this group as
+      # usual. Raises nothing.
       #
-      # @param answer [Array<Boolean, nil>, Error, nil] for each lease the answer that
-      #   {Ending#released} takes; an Error: why the release failed; nil: the leases must still be
-      #   released
+      # @param answer [Array<Boolean, nil>, Error, nil] an Array: the store's answer for each lease,
+      #   as {Ending#released} takes it; an Error: why the release failed; nil: the leases must
+      #   still be released
       def end_of_block(answer)
         return finish unless answer
         if Error === answer
@@ -151,7 +151,8 @@ module Plock
         )
       end
 
-      # If an interrupt stops this method halfway, the next call assigns all holds again.
+      # Assigns the granted holds to their leases. If an interrupt stops this method halfway, the
+      # next call of this method assigns all of them again.
       def settle
         return unless @granted
 
@@ -175,8 +176,8 @@ module Plock
         leases.zip(since) { |lease, held_for| lease.cut_off(held_for, before) } unless answers
       end
 
-      # Records the outcome of each release, even if a subscriber to an event of one lease kills
-      # this thread.
+      # Records the outcome of each release. If a subscriber to the event of one lease kills this
+      # thread, the outcomes of the remaining leases are still recorded.
       #
       # @param answers [Array<Array(Lease, Boolean, Float)>] each lease with the arguments of
       #   {Ending#released}
@@ -189,7 +190,8 @@ module Plock
       end
 
       def release
-        # a lease that was lost on its way into a daemon has no hold that the store could release
+        # a lease that was lost during the hand-over to a daemon has no hold that the store could
+        # release
         @leases.each { |lease| lease.finish if lease.lost_on_the_way? }
         leases = @leases.reject(&:over?)
         return if leases.empty?

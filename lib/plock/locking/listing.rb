@@ -6,12 +6,12 @@ module Plock
     #
     # A store has `keys_after(prefix, cursor)`. The cursor of the first step is nil. The method
     # returns store keys that begin with the prefix, and the cursor of the next step, or nil after
-    # the last step. A step may return no key. A key that is held throughout all steps is returned
-    # at least once.
+    # the last step. A step may return no key, even if it is not the last. A key that is held
+    # throughout all steps is returned at least once.
     #
     # @api private
     module Listing
-      # Makes one step. It does not look at the keys, so some of them may be free.
+      # Makes one step. The step does not check whether the keys are held, so some may be free.
       #
       # @param cursor [Object, nil] the cursor that the previous step returned; nil: the first
       #   step
@@ -23,8 +23,8 @@ module Plock
 
       private
 
-      # @param ends [Float, nil] when to stop, on {Clock}, but not before one key is yielded or one
-      #   step is complete; nil: no limit
+      # @param ends [Float, nil] when to stop, on {Clock}; nil: no limit. Even if this moment has
+      #   passed, the method yields one key, or completes one step that returns no new key
       # @yieldparam key [String] a store key; a key that is held throughout is yielded exactly
       #   once
       # @return [Boolean] were all keys yielded?

@@ -6,10 +6,11 @@ module Plock
     # to notice when the fiber would wait for itself. {OwnHolds} has the leases of blocks. A lease
     # that has ended, or that belongs to the parent process, does not count.
     #
-    # A WeakMap has the leases, so that an unreferenced lease can be collected. Its key for a lease
-    # is an object called the place. After GC.compact on Ruby 3.1, a WeakMap can return a different
-    # object, even one with the same object_id. So each lease also refers to its place, and a lookup
-    # checks that the lease it finds refers to the place it looked up.
+    # The leases are the values of a WeakMap, so that an unreferenced lease can be
+    # garbage-collected. The key of each lease in the WeakMap is an object that is called its place.
+    # After GC.compact on Ruby 3.1, a WeakMap can return a wrong object for a key, even one with the
+    # same object_id. So each lease also refers to its place. A lookup by a place ignores every
+    # object that is not a lease with this place.
     #
     # @api private
     class OwnShares

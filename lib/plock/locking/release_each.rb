@@ -13,8 +13,8 @@ module Plock
       #
       # @param holds [Array<Object>]
       # @param raises [Boolean] raise the first failure, after all releases have been tried?
-      # @param later [#call, nil] releases a hold that was left over when an interrupt arrived;
-      #   nil: the block releases it
+      # @param later [#call, nil] after an interrupt, releases each hold that this method had not
+      #   yet tried to release; nil: the block releases these holds too
       # @yieldparam hold [Object] the hold to release
       # @yieldreturn [Boolean, nil] was the hold still ours? nil: it had already been released or
       #   handed over

@@ -95,8 +95,8 @@ module Plock
         )
       end
 
-      # @return [Boolean] is this the key of a lock of this namespace? A key of another namespace
-      #   may begin with the same prefix.
+      # @return [Boolean] is this the key of a lock of this namespace? The prefix alone does not
+      #   show that, because a key of another namespace may begin with the same prefix.
       def own?(store_key)
         store_key.start_with?(@prefix) && DIGEST.match?(store_key.delete_prefix(@prefix))
       end
@@ -123,7 +123,8 @@ module Plock
 
       protected
 
-      # Begins the hash tag of each key. {Plock.store_key} ends it.
+      # Adds the opening brace of the keys' hash tags to the prefix. {Plock.store_key} adds the
+      # closing brace to each key.
       def begin_hash_tags
         @prefix = "#{@prefix}{"
         self

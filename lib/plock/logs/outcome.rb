@@ -88,7 +88,7 @@ module Plock
       end
 
       # @return [Float, nil] seconds; nil: the outcome has no duration, or the duration is unknown
-      #   because the event came without its lease
+      #   because the event has no lease ID
       def duration
         @event.duration if @span && (@span == :waited || @event.lease_id)
       end

@@ -133,8 +133,8 @@ module Plock
 
       def release_failed(event, labels) = failed(:failed_releases, event, labels)
 
-      # If a loss is noticed only after the release, the lease is no longer known, and its time has
-      # already been recorded.
+      # Counts a loss or a failed release, and records how long the lease was held. But if a loss is
+      # noticed only after the release, that release has already recorded the time.
       def failed(name, event, labels)
         known = forget(event.lease_id)
         held_for(event, known) if known
@@ -145,8 +145,8 @@ module Plock
         @adapter.count(:late_renewals, labels, 1) if event.details[:late]
       end
 
-      # The lease was garbage collected, so its labels are found by its key, kind and fence. If it
-      # had been lost before, it has already been counted.
+      # The lease was garbage-collected, so its labels are found by its key, kind and fence. A lease
+      # that was lost before has already been counted as lost, and is not counted again.
       def abandoned(event, labels)
         known = forget(@places[place_of(event)])
         @adapter.count(:abandoned, known || labels, 1) if known || !event.details[:expired]

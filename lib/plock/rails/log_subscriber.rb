@@ -15,7 +15,8 @@ module Plock
     # key. If it can show neither, it shows the beginning of the key's digest.
     #
     # The levels are those of {Logs}, except that a slow wait or a long hold does not raise the
-    # level. So an acquire costs nothing if the log's level is above `debug`.
+    # level. So each event has a fixed level, and an acquire costs nothing if the log's level is
+    # above `debug`.
     #
     # @api private
     class LogSubscriber < ActiveSupport::LogSubscriber

@@ -42,7 +42,7 @@ module Plock
       @settings.apply
     end
 
-    # An initializer may also set config.plock.
+    # The application's initializers may also set config.plock, so this runs after them.
     initializer "plock.configure_again", after: :load_config_initializers do
       @settings.apply_changes
     end
@@ -83,7 +83,7 @@ module Plock
   end
 end
 
-# These files reopen the class, so they are loaded after it.
+# These files reopen the class Railtie, so they are loaded after its definition.
 require_relative "jobs"
 require_relative "log_subscriber"
 require_relative "settings"

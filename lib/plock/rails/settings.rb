@@ -24,8 +24,8 @@ module Plock
       FILE = "plock.yml"
       CONFIG = "config.plock"
 
-      # In a deployed application, these settings are refused if they have a name but no value,
-      # unless their environment variable is set.
+      # A deployed application does not boot if one of these settings is present without a value,
+      # unless the setting's environment variable is set.
       NEEDED = {
         secret: Locking::StoreConfig::SECRET_VARIABLE, url: Configuration::URL_VARIABLE,
         namespace: Configuration::NAMESPACE_VARIABLE
@@ -93,8 +93,8 @@ module Plock
         end
       end
 
-      # Refuses a setting that has a name but no value. Such a setting usually reads an
-      # environment variable that is missing in this process.
+      # Refuses a setting that is present without a value. Its value usually comes from an
+      # environment variable, which is missing in this process.
       def refuse_empty(configuration)
         @empty.each do |name, place|
           variable = NEEDED[name] or next

@@ -135,7 +135,7 @@ module Plock
         lease.connect(deadline) unless lease.connection
         seconds = how == :once ? 0.0 : request.left.clamp(0.001, @locks.longest_wait)
         lease.note(lease.connection.server_id) if seconds.positive? && lease.server_id.nil?
-        # the statement itself may wait for this many seconds
+        # the statement itself may wait for `seconds`, so its deadline is later
         deadline = Clock.now + seconds + GRACE_S if seconds.positive?
         asked_at, server_id, fence =
           @locks.lock(lease.connection, lease.key, lease.share, seconds, deadline)
@@ -153,7 +153,8 @@ module Plock
         nil
       end
 
-      # The database queues waiters. A request waits in this process only between two statements.
+      # The database queues the waiters, so this process has no queue. A request waits in this Place
+      # only in the pauses between two statements.
       def line_up(_request) = AcquireRequest::Place.new
 
       # Releases every lock that the lease's connection holds. If that fails, closes the connection.
@@ -223,8 +224,9 @@ module Plock
         end
       end
 
-      # Refuses the lock if a pooler lends the server's connection to other clients. There may be a
-      # pooler if the server's id of the connection has changed.
+      # Refuses the lock if a pooler lends the server's connection to other clients. Looks for such
+      # a pooler only if the server's id of the connection has changed since the connection was
+      # opened.
       def check(lease, server_id, deadline)
         if lease.connection.server_id == server_id ||
            !@locks.astray?(lease.connection, server_id, @pool, deadline)
@@ -293,14 +295,14 @@ module Plock
       def break_hold(key, _shared, only)
         fences = only&.map(&:fence) # the fence of a holder in another process is nil
         deadline = soon
-        # lists the leases of this process before the query, so that no later lease on the same
-        # connections is broken
+        # lists the leases of this process before it asks for the holders' connections: a connection
+        # may change to another lease meanwhile, and that lease must not be broken
         before = known
         ids = beside(deadline) { |connection| @locks.holders(connection, key, deadline) }
         leases = known.merge(before)
         ids = ids.select { |id| fences.include?(leases[id]&.fence) } if fences
-        # a request of this process that has not read its grant yet has no fence, so its
-        # connection is cut
+        # the server may have granted a request of this process that has not read the answer yet;
+        # such a request has no fence, so its connection is cut
         here, there = ids.partition { |id| leases[id]&.fence }
         broken = here.count { |id| leases[id].key == key && leases[id].take_away(deadline) }
         cut(key, there, deadline) if there.any?

@@ -23,11 +23,11 @@ module Plock
     # depend on the application's pool. Subscribers of `sql.active_record` see the store's
     # statements.
     #
-    # One statement acquires a free key, and one releases it. On PostgreSQL, NOTIFY calls the
-    # waiters. Each process listens on one more connection while it has waiters, or leases with
-    # `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow from 4 ms to
-    # 250 ms. There, a release calls only the waiters of its own process, and a holder notices a
-    # break only at its next renewal, after a third of the ttl.
+    # One statement acquires a free key, and one releases it. On PostgreSQL, a release wakes the
+    # next waiter by NOTIFY. Each process listens on one more connection while it has waiters, or
+    # leases with `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow
+    # from 4 ms to 250 ms. There, a release wakes the next waiter only if both are in one process. A
+    # holder notices a break only at its next renewal, after a third of the ttl.
     #
     # With `inside: true`, a caller in a transaction of the given class takes leases as part of the
     # transaction. A commit makes the lease visible to other connections, and a rollback undoes the
@@ -65,7 +65,7 @@ module Plock
       NAME = /\A[^\0]{1,128}\z/.freeze
 
       # Seconds that a place in the queue lasts if its waiter does not refresh it. PLACE_S is for
-      # processes that the server can call, PLACE_OF_UNHEARD_S for all others.
+      # processes that the server can notify, PLACE_OF_UNHEARD_S for all others.
       PLACE_S = 4.0
       PLACE_OF_UNHEARD_S = 0.9
 
@@ -118,7 +118,7 @@ module Plock
       # @!visibility private
       # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.
 
-      # Also watches the lease if its holder must be notified of a break at once.
+      # Like {InRuby#tend}, but also watches a lease whose holder must learn of a break at once.
       def tend(lease)
         @site.watch(lease) if lease.attended?
         super
@@ -137,8 +137,8 @@ module Plock
         single = lease.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, lease.key, lease.token, by: deadline)
-          # refreshes the place after a third of its time; also a place with too much time left,
-          # which was written before the clock was set back
+          # refreshes the place after a third of its time; and also if the place has more time left
+          # than a place ever gets, because the clock was set back
           kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
           if kept && !(first && left <= 0)
             return AcquireRequest::Answer.new(nil, nil, seconds(left), first)
@@ -152,8 +152,8 @@ module Plock
 
       def line_up(request) = Place.new(@site, request)
 
-      # Removes the lease or place at once, so that it does not block the next caller. Removes it
-      # again later if the server may still carry out a request.
+      # Removes the lease or place at once, so that it does not block the next caller. Repeats this
+      # in the background if it failed, or if the server may still carry out the lease's request.
       def take_back(lease, within = @site.release_timeout, doubt: true)
         @site.settle(lease.key, lease.token, Clock.now + within)
         settled = true
@@ -242,7 +242,7 @@ module Plock
           tables.keep_note(connection, name, note, replace, deadline)
           tables.note(connection, name, deadline)
         end
-      rescue Connection::Again # on SQLite, another transaction is writing, perhaps the caller's own
+      rescue Connection::Again # on SQLite: a transaction, perhaps the caller's own, is writing
         raise if replace
       end
 
@@ -263,11 +263,11 @@ module Plock
 
       def soon = @site.soon
 
-      # An answer after the end of the lease is of no use.
+      # A request about a lease ends with the lease, because a later answer would be of no use.
       def deadline_for(lease) = [soon, [lease.valid_until, Clock.now].max].min
 
-      # Seconds that a place lasts if its waiter does not refresh it. A place lasts longer if the
-      # server can call this process.
+      # Seconds that a place lasts if its waiter does not refresh it. The place lasts longer if the
+      # server can notify this process, because its waiters then ask less often.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
       def attempt_at_once(lease, ttl, deadline)
@@ -280,7 +280,7 @@ module Plock
           )
         return answer if answer || @site.ask(:held_for, lease.key, by: deadline).positive?
 
-        stand_in_queue(lease, ttl, false, deadline) # the waiters in the table may all be gone
+        stand_in_queue(lease, ttl, false, deadline) # grants the key if all its waiters are gone
       end
 
       def granted(*request, by:)

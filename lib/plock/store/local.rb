@@ -172,7 +172,8 @@ module Plock
         ) { |hold| lease.hold = hold }
     end
 
-    # Like {#fill}, for several keys. All keys are in one file, and no failure here is temporary.
+    # Like {#fill}, for several keys. A failure of the store is raised at once, and does not count
+    # as a refusal until `wait:` ends: all keys are in one file, whose failures are not temporary.
     def fill_together(names, group, options, _deadline)
       group.asks_for(names)
       group.answered(

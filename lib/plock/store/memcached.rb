@@ -99,7 +99,7 @@ module Plock
 
       # Takes the key with one request, and the fence with another. Between these requests, the
       # lease may end, and another holder may take the key with a smaller fence. So this reads the
-      # key once more at the end.
+      # key once more at the end. If another holder has it, the request is refused.
       #
       # @return [Integer, nil] the fence; nil: the key is held
       def add(lease, ttl, deadline)
@@ -176,7 +176,8 @@ module Plock
           noted = holder(found, nil)
           lease.relabel(noted.label)
           left = ttl || noted.remaining
-          # if the time left is implausible, because a clock was set, the lease gets its whole span
+          # if the time left is 0 or less, or longer than the ttl, a clock was set; in that case the
+          # lease gets its whole ttl
           left = granted unless left.positive? && left <= (ttl || granted)
           next unless client.replace(lease.key, value(lease, left), seconds(left), cas)
 

@@ -32,7 +32,7 @@ module Plock
       # A span links to at most this many present holders, because a semaphore may have thousands.
       LINKS_MAX = 8
 
-      # The fiber-local variable that names the key, if other callers held it when this fiber asked.
+      # The fiber-local variable with the key that this fiber has asked for, if others held the key.
       CONTENDED = :plock_contended
 
       private_constant :Hold, :Ended, :KEYS_MAX, :LINKS_MAX, :CONTENDED

@@ -105,7 +105,7 @@ module Plock
         @request.post? ? carry_out : act(:confirmation)
       end
 
-      # Only POST changes anything.
+      # Runs an action that changes nothing in the store. Refuses requests other than GET and HEAD.
       def act(action)
         return __send__(action) if @request.get? || @request.head?
 

@@ -56,8 +56,8 @@ module Plock
         value if value.is_a?(String) && FORM.match?(value)
       end
 
-      # Older browsers send only the origin. The origin's scheme is not compared, because a
-      # proxy may have terminated TLS.
+      # Older browsers send only the Origin header, and not Sec-Fetch-Site. The scheme in Origin is
+      # not compared, because a proxy may have terminated TLS.
       def same_origin?
         site = @request.get_header("HTTP_SEC_FETCH_SITE")
         return site == SAME_SITE if site

@@ -19,7 +19,7 @@ module Plock
 
       Dir["#{FOLDER}/*.erb"].each do |file|
         ruby = ::Erubi::Engine.new(File.read(file, encoding: "UTF-8"), escape: true).src
-        # The -1 makes the template begin at line 1.
+        # The -1 makes the template begin at line 1 in error messages and backtraces.
         class_eval(<<~RUBY, file, -1) # rubocop:disable Style/EvalWithLocation -- see above
           # frozen_string_literal: true
           def template_#{File.basename(file, ".erb")}

@@ -42,7 +42,7 @@ module Plock
       end
 
       # @param time [Time, nil]
-      # @return [String] how long ago that was
+      # @return [String] how long ago the time was
       def ago(time) = span(time && [@now - time, 0].max)
 
       # @param time [Time, nil]

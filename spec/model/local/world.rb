@@ -202,8 +202,8 @@ module LocalModel
       @processes[n].awake = true
     end
 
-    # A second passes. If a process has not taken a lock that was handed over to it, its claim is
-    # over. All waiters look at the file.
+    # A second passes. If a process has not taken a lock that was handed over to it, the claim of
+    # that process is over. All waiters look at the file.
     def second(_)
       tell { "--- a second passes" }
       claims = @files.flat_map(&:claims)
@@ -325,8 +325,8 @@ module LocalModel
       steps
     end
 
-    # May the process enter the section of its file? It may also enter if that file is no longer
-    # in its place, because it notices that as it enters.
+    # May the process enter the section of its file? It may also enter if that file is no longer in
+    # its place, because the process notices this when it enters.
     def free?(process)
       file = process.file || @place
       return true if file.nil? || (@rules[:check_place] && !process.checked && file != @place)

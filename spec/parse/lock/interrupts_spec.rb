@@ -68,7 +68,8 @@ RSpec.describe Parse::Lock, "interrupted" do
             Thread.new { mutexes.hold(store_key, 0, Object.new) { inside.push(true) && leave.pop } }
           inside.pop
           waiter = Thread.current
-          # the waiter sleeps when it waits for the lock, or when it has reached the point
+          # the waiter sleeps when it waits for the lock, or when it has reached the point of the
+          # interrupt
           Thread.new { eventually { waiter.stop? } && leave.push(true) }
           within_process(wait: 20)
         end

@@ -113,7 +113,7 @@ RSpec.describe "plock run", needs: "redis-server" do
   it "keeps no key with --at-least if it cannot run the command" do
     expect(run_plock("--at-least", "30", %w[no-such-command]).last.exitstatus).to eq 127
     expect(run_plock("--at-least", "30", [__FILE__]).last.exitstatus).to eq 126
-    # this command has run, so the key stays taken
+    # here, 127 is the exit status of a command that did run, so --at-least keeps the key
     expect(run_plock("--at-least", "30", shell("exit 127")).last.exitstatus).to eq 127
     expect(run_plock(%w[true]).last.exitstatus).to eq 75
   end
@@ -149,8 +149,8 @@ RSpec.describe "plock run", needs: "redis-server" do
       ).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
     end
 
-    # A full pipe, as if its reader hung. The command inherits the pipe's mode, so the pipe must
-    # block.
+    # Returns the writing end of a full pipe, as if the pipe's reader hung. The pipe is set to
+    # blocking mode, because plock inherits the mode, and its writes must block.
     def full_pipe
       reader, writer = IO.pipe
       [reader, writer].each { |stream| discard(stream, :close) }
@@ -200,7 +200,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     it "also exits with 76 if it learns of the loss only after the command has ended" do
       job = start_plock("run", key, "--", *shell("echo >&3; read line"), input: true)
       job.line
-      # Like FLUSHALL or an eviction, which the server does not announce.
+      # deletes the lock without a message to its holder, as FLUSHALL or an eviction does
       shared_redis.call("DEL", store.status(key).store_key)
       job.tell
       expect(job.finish.exitstatus).to eq 76

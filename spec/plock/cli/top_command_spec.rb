@@ -233,7 +233,7 @@ RSpec.describe "plock top", needs: "redis-server" do
         shell.type("fg\n")
         shell.await(label)
       end
-      shell.type("q") # no Enter: the view reads single keys again
+      shell.type("q") # without Enter, because after `fg` the view reads single keys
       shell.await("ready: ")
       shell.type("exit\n")
       expect(shell.finish.exitstatus).to eq 0

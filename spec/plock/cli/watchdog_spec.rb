@@ -22,7 +22,8 @@ RSpec.describe Plock::CLI::Watchdog do
     nil # the process was killed and reaped
   end
 
-  # A child of this process guards the group with a watchdog, and then ends as the block says.
+  # Starts a process group, and a child that guards the group with a watchdog. The child then runs
+  # the block, which ends the child in the way that the example tests.
   def guarded(holding: nil)
     group = sleeper
     guard = child do |parent|
@@ -44,8 +45,8 @@ RSpec.describe Plock::CLI::Watchdog do
     expect_gone(dog)
   end
 
-  # A watchdog that replaces an earlier one may have received nothing, because plock may be killed
-  # before it writes to the new watchdog.
+  # When plock replaces its watchdog, it starts the new one with the group. If plock is killed
+  # before it writes anything to the new watchdog, that watchdog must still kill the group.
   it "kills the group that it was started with, even if it was told nothing" do
     group = sleeper
     ears, mouth = IO.pipe
@@ -138,7 +139,8 @@ RSpec.describe Plock::CLI::Watchdog do
       expect_gone(dog)
     end
 
-    # The watchdog looks between two sleeps, so this waits until it has gone to sleep twice.
+    # Waits until the watchdog has gone to sleep twice. Between the two sleeps, it has looked
+    # whether processes of the group still live.
     def await_looks(dog)
       2.times do
         slept = File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1]

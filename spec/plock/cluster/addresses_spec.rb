@@ -68,7 +68,8 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
       .to raise_error(Plock::ConfigurationError, %r{127\.0\.0\.1:#{server.port}.*redis://})
   end
 
-  # With `wait: 0`, the call ends while the search for a node is still under way.
+  # With `wait: 0`, the call ends while the store still waits for the silent nodes. Its
+  # error must report the refusal nevertheless.
   it "is refused if half of the nodes refuse it, even if the others are silent" do
     alone, other = redis_server, redis_server
     [0, 0.5, 3].each do |wait|
@@ -124,8 +125,8 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
     expect([lease.release, waiter.value]).to eq([true, :entered])
   end
 
-  # The note about the secret may be on a different node from the key. So the store may have a
-  # connection to one other node.
+  # The fingerprint of the secret has a separate key. That key may be on another node than the
+  # lock, so the store may have a connection to one other node.
   it "keeps one connection to the key's node, and at most one to the others" do
     store = open_store("redis+cluster://127.0.0.1:#{cluster.servers.first.port}")
     owner = cluster.owner(store.status(key).store_key)

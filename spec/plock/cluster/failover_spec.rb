@@ -63,8 +63,8 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
     replica.continue_process
   end
 
-  # The first call after the end of the old primary may fail, because it may have spent its time
-  # waiting for that primary.
+  # Returns false if the call fails. The first call after the old primary has stopped may fail,
+  # because the call may spend its whole time waiting for that primary.
   def extends?(lease)
     lease.extend
   rescue Plock::UnavailableError
@@ -88,8 +88,8 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
 
   def count(server) = server.call("ZCARD", Support::Scripts.queue(lock))
 
-  # How many scripts the server has run. As soon as the channel to the new primary is open, each
-  # waiter runs one there, to ask for its place.
+  # How many scripts the server has run. When the channel to a new primary opens, each waiter runs
+  # one script on that primary, and so asks for its place in the queue.
   def requests(server)
     stats = server.call("INFO", "commandstats")[/cmdstat_evalsha:(.*)/, 1].to_s
     stats[/\bcalls=(\d+)/, 1].to_i - stats[/failed_calls=(\d+)/, 1].to_i

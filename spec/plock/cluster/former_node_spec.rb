@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# Another server may later have the node's address. Here, the node itself is emptied and reset, and
-# becomes a cluster of its own.
+# After a node has left a cluster, its address may belong to another server. The examples empty and
+# reset the node, and make it a separate cluster at the same address.
 RSpec.describe "A node that has left a Redis Cluster", :slow,
                needs: Support::RedisServer::PROGRAM, redis_version: "7" do
   include Support::StoreContract
@@ -60,8 +60,9 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     expect(lease.release).to be(true)
   end
 
-  # The idle process loads the map again after each move that it notices. If its map is newer than
-  # the key's last move, the process is refused. If its map is older, it may get the key.
+  # The idle store loads the map of the slots after each move that it notices. A map from after the
+  # key's last move leads it to the right node, which refuses it. An older map leads it to the
+  # former node, which grants the key.
   it "may grant a key to a process that has not seen it leave" do
     held = keys.first
     idle = used(open_store(cluster.url))

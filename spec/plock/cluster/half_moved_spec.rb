@@ -5,7 +5,8 @@ require "support/cluster"
 require "support/scripts"
 require "support/store_contract"
 
-# The lock is on one node, and the note about its holder on another.
+# Either the lock itself or its companion has moved to another node. The companion has the record
+# of the holder.
 RSpec.describe "A break on a Redis Cluster while only a part of the lock has moved", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

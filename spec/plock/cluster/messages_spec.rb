@@ -38,7 +38,7 @@ RSpec.describe "Messages to waiters on a Redis Cluster", :slow,
   def store_for(user) =
     stores[user] ||= used(open_store(cluster.url(user: "#{user}:pw"), **Support::Examples::PATIENT))
 
-  # Hands the lock over three times.
+  # Releases a lock for which three waiters wait, and expects each of them to acquire it in turn.
   def hand_over(user)
     lease = store_for(user).acquire(key, ttl: 60, wait: 5)
     waiters = Array.new(3) do |number|
@@ -54,7 +54,7 @@ RSpec.describe "Messages to waiters on a Redis Cluster", :slow,
 
   def channels(server) = server.call("PUBSUB", "SHARDCHANNELS", "plock:1:wake:*")
 
-  # wait_in_line asks this store for the queue.
+  # The helper wait_in_line reads the queue through `store`.
   def store = store_for("all")
 
   %w[all functions].each do |user|

@@ -6,8 +6,8 @@ require "support/scripts"
 require "support/moving_slots"
 require "support/store_contract"
 
-# Slots move while their locks are held and awaited. Some examples prolong the time between the
-# moves of a slot's first and last key.
+# Slots move while callers hold their locks or wait for them. In some examples, a part of a slot's
+# keys stays on the old node for a while.
 RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::MovingSlots
@@ -139,15 +139,15 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
       end
     end
 
-    # A command fails with one error if none of its keys is on the node, and with another error if
-    # only some of them are.
+    # While a slot moves, a command for several keys can fail in two ways. The error differs if the
+    # node has none of the keys, or only some. A semaphore must work in both cases.
     it "takes and releases permits beside others that are held" do
       semaphore = store.semaphore(key, permits: 3)
       leases = Array.new(2) { semaphore.acquire(ttl: 60, wait: 5) }
       slot = cluster.slot(leases.first.store_key)
       cluster.move(slot, (cluster.primaries - [cluster.owner_of(slot)]).first) do
         leases << semaphore.acquire(ttl: 60, wait: 5)
-        # no permit is free, and no caller can queue now
+        # no permit is free, and while the slot moves, no caller can enter the queue
         expect { open_store(cluster.url).semaphore(key, permits: 3).acquire(wait: 0.2) }
           .to raise_error(Plock::Error)
         expect(leases.map(&:release)).to eq([true, true, true])

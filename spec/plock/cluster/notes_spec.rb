@@ -4,8 +4,9 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# If a lock is acquired while its slot moves, the note about its holder is on the new node. Then
-# the note about an earlier holder arrives from the old node, and replaces it.
+# If a lock is acquired while its slot moves, the record of its holder is written on the new node.
+# Then the record of an earlier holder arrives from the old node, and replaces the new record.
+# After that, the lock has a holder without a record.
 RSpec.describe "A store on a Redis Cluster where a move has replaced the note of a holder", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

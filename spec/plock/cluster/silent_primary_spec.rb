@@ -5,7 +5,7 @@ require "support/cluster"
 require "support/store_contract"
 
 # If a primary is stopped, nothing closes its connections, so only a call can notice the failover.
-# Renewals do not help: after the first one, the next is due only 20 s later.
+# Renewals cannot notice it here, because the next renewal is due only after 20 s.
 RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alone,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
@@ -20,8 +20,8 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
   let(:primary) { cluster.owner_of(slot) }
   let(:lost) { Queue.new }
 
-  # Waits for the first renewal, which happens as soon as the channel opens. The next renewal is
-  # not due for several seconds.
+  # Acquires a lease, and waits for its first renewal, which comes as soon as the channel opens.
+  # The second renewal is due only after a third of the ttl.
   def hold
     renewed = Queue.new
     subscription = Plock.subscribe(:renew) { renewed << true }
@@ -31,7 +31,8 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
     Plock.unsubscribe(subscription)
   end
 
-  # Returns when all nodes know the new primary, which does not know the lease.
+  # Acquires a lease, stops its primary, and waits until all nodes know the new primary. Deletes the
+  # lock on the new primary, so that the lease is lost.
   def hold_and_fail_over
     store.acquire(other) { nil }
     lease = hold

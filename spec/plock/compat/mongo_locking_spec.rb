@@ -327,7 +327,7 @@ RSpec.describe Mongo::Locking do
       said = warnings do
         order.lock do
           child = Process.fork
-          next unless child # the child also leaves the block
+          next unless child # in the child, the block ends here
 
           ended = Process.wait2(child).last
           kept = order.have_lock?
@@ -510,8 +510,8 @@ RSpec.describe Mongo::Locking do
     expect(Mongo::Locking::Exceptions::LockTimeout.new).to be_a(Mongo::Locking::Exceptions::Error)
   end
 
-  # Mongo::ConditionVariable and Mongo::Logger belong to the driver, and later versions may define
-  # more such names.
+  # Inside the module Mongo, a bare `Logger` would be the driver's Mongo::Logger, and later drivers
+  # may define more such names. So plock must write Ruby's own constants with `::`.
   it "names no constant of Ruby's without ::" do
     folder = File.join(Support::Examples::LIB, "plock/compat")
     files =

@@ -108,7 +108,8 @@ RSpec.describe RemoteLock do
       expect(tries).to be 3_001
     end
 
-    # This adapter deletes a lock without checking its owner, as the original's adapters do.
+    # This adapter deletes a lock without checking its owner, as the original's adapters do. So the
+    # interrupted waiter must not call `delete`.
     it "leaves the holder's lock alone if a waiter is interrupted" do
       owner = -> { Thread.current.object_id }
       held = {}

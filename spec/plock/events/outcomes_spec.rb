@@ -364,7 +364,8 @@ RSpec.describe Plock::Events do
     it "tell of the loss that it finds" do
       store = used(open_store(shared_redis.unix_url, release: :background))
       other = used(open_store)
-      store.acquire("#{key}+") { nil } # a process waits for the answer to its first release
+      # loads the script: otherwise, the first release would not be sent in the background
+      store.acquire("#{key}+") { nil }
       heard = hear(/release|lost/)
       warnings do
         store.acquire(key, ttl: 30, label: "one") { other.break(key) }

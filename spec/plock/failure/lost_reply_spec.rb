@@ -17,8 +17,8 @@ RSpec.describe "A reply that never comes" do
     "is swallowed" => ->(gate) { gate.swallow(:reply, connections: 1) },
     "is held back" => ->(gate) { gate.hold(:reply, connections: 1) }
   }
-  # If an idle connection from the pool is closed, the call does not fail. It uses another
-  # connection.
+  # Each of these troubles closes the connection. If it was an idle connection of the pool, the
+  # call repeats its request on another connection, and succeeds.
   closing = {
     "is cut off before its first byte" => ->(gate) { gate.cut(:reply, connections: 1) },
     "is cut off after three bytes" => ->(gate) { gate.cut(:reply, after_bytes: 3, connections: 1) },

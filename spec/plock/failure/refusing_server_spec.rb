@@ -172,8 +172,8 @@ RSpec.describe "A server that refuses" do
   end
 
   context "when it is loading its data" do
-    # While it loads, the server serves its clients after every 1024 bytes. Each value is larger
-    # than that, so that a client need not wait for more than one value.
+    # While the server loads its data, it answers clients after every 1024 bytes. Each value is
+    # larger than that, so the server answers after each value.
     let(:server) do
       redis_server(config: { "rdbcompression" => "no" }).tap do |server|
         400.times { |n| server.call("SET", "ballast:#{n}", SecureRandom.bytes(4_096)) }

@@ -136,8 +136,8 @@ RSpec.describe "A server that comes back as another" do
       expect_waiters_at(master)
     end
 
-    # Later, only the channel can reveal the old server, because no idle connection is left and no
-    # renewal is due.
+    # When the address at last leads to the new master, no idle connection to the old server is
+    # left, and no renewal is due. So only the channel can reveal that the store uses an old server.
     it "and the address leads to the new master later: the channel that came back is left, too" do
       lease = store.acquire(unique_key, ttl: 60, renew: true)
       before = await_watch(lease)

@@ -150,7 +150,8 @@ RSpec.describe "Interrupts during release" do
     end
   end
 
-  # Signal handlers run on the main thread, and masks do not defer them.
+  # Signal handlers run on the main thread, and interrupt masks do not defer them. So a handler may
+  # raise at any moment of a release.
   it "leaves no lock if a signal handler raises, at any moment", :slow do
     program = <<~'RUBY'
       require "plock"

@@ -33,7 +33,8 @@ RSpec.describe Plock::Locking::ReleaseEach do
     )
   end
 
-  # The interrupt may be a fiber that is stopped, or a signal handler that raises.
+  # Such an interrupt can come from a scheduler that stops the fiber, or from a signal handler that
+  # raises.
   it "tries the others if it is interrupted, and drops their failures" do
     expect {
       release(%i[a b c]) { |hold| raise hold == :a ? Interrupt : failure }

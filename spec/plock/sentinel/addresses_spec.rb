@@ -46,7 +46,8 @@ RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM 
     )
   end
 
-  # With `wait: 0`, the call ends before the search for the primary is over.
+  # With `wait: 0`, the call ends while the store still waits for the silent sentinel. Its
+  # error must report the mistake nevertheless.
   it "with a name that most of them do not know is a mistake, even if another is silent" do
     other = redis_server(:sentinel, monitor: ["main", "127.0.0.1", shared_redis.port.to_s, "1"])
     url = "redis+sentinel://#{silent},#{place},127.0.0.1:#{other.port}/other"

@@ -102,7 +102,8 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     end
   end
 
-  # If this replica is down only for a moment, the sentinels may promote it after its return.
+  # The killed replica confirms nothing, but the sentinels still know it. They may promote it after
+  # it has returned, so it counts as a danger.
   it "warns of a replica that the sentinels know, and that confirms nothing" do
     @group.servers.last.kill
     eventually(10.0) do

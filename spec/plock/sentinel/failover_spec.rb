@@ -57,7 +57,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
       patient = { attempt_timeout: 20, command_timeout: 20, connect_timeout: 20 }
       slow = used(open_store(group.url, **patient))
       slow.acquire(key) { nil } if open
-      store.acquire(key) { nil } # makes its first call, which would not wait for a failover
+      # makes the first call of `store` now, because a first call does not wait for a failover
+      store.acquire(key) { nil }
       (before = group.primary).stop_process
       late = background { slow.acquire(key, wait: 0) }
       eventually { slow.pool_status.used == 1 }
@@ -109,8 +110,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     expect(fences).to eq(fences.sort.uniq)
   end
 
-  # If a primary is stopped, nothing closes its connections. The sentinels tell the store of the
-  # failover.
+  # If a primary is stopped, nothing closes its connections. So the store learns of the failover
+  # only from the sentinels.
   it "leaves a primary that is stopped, and finds the one that comes after it" do
     told = Queue.new
     lease = store.acquire(key, ttl: 60, wait: 5, renew: true, on_lost: ->(_) { told << :lost })
@@ -144,8 +145,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     expect(entered.first.last - served_from).to be < 1.0
   end
 
-  # A store that logs in as a user whom all servers know, even the server that the sentinels can
-  # no longer reach.
+  # A store whose user can log in on all servers. After cut_off, the sentinels cannot log in on one
+  # server, but this store still can.
   def store_of_a_user
     group.servers.each { |one| group.admit(one) }
     used(open_store(group.url(user: "plock:pw"), unavailable_timeout: 30))
@@ -180,7 +181,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     end
   end
 
-  # Another call of the process finds the new primary before a sentinel names it.
+  # Calls for other keys find the new primary before a sentinel names it. The store must then check
+  # all its leases on that primary.
   it "checks its leases at the primary that another call has found" do
     store = store_of_a_user
     told = Queue.new
@@ -202,7 +204,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
   def channels(server) =
     server.call("CLIENT", "LIST").lines.grep(/name=plock-.* sub=1 /).map { |line| line[/\Aid=\d+/] }
 
-  # While a channel is being reopened, a waiter cannot be called, and may lose its turn.
+  # While a channel is being reopened, no message reaches the waiters, and one of them may lose its
+  # turn. So the store must not reopen the channel without need.
   it "keeps its channel if a call falls silent, but no sentinel names another primary" do
     lease = store.acquire(key, ttl: 60, renew: true)
     eventually { channels(group.primary).size == 1 }

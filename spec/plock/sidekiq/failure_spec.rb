@@ -268,8 +268,8 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     end
   end
 
-  # The poller removes a job from the scheduled or retry set before it pushes the job. An error in
-  # between would lose the job.
+  # The poller removes a job from the scheduled or retry set, and then pushes it. If the guard
+  # raised an error during the push, the job would be lost.
   describe "when Sidekiq's poller brings it back" do
     def put_off = Plock.acquire("k") { SomeJob.perform_async }
 

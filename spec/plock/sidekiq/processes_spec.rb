@@ -142,8 +142,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     RUBY
     guarded("Work", on_conflict: :discard)
     guarded("Whole", during: :queued_and_running, on_conflict: :discard)
-    # With a third thread, the old process could fetch a job that it has just pushed back, and lose
-    # it.
+    # The old process has a thread for each of its two jobs. A third thread could fetch a job that
+    # the process has just pushed back, and that job would be lost.
     old = start(program, concurrency: 2)
     await_start(old)
     jids = [Work.perform_async("a"), Whole.perform_async("b")]

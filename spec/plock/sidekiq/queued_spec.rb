@@ -62,7 +62,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     end
     expect(work_all).to contain_exactly(have_attributes(message: "oops"))
     expect(status.remaining).to be_between(20, 30.1)
-    poll # the retry does not wait until the lease ends
+    poll # the retry runs at once, although the lease of the first run has not ended
     expect(work_all).to contain_exactly(have_attributes(message: "oops"))
   end
 
@@ -212,7 +212,8 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     end
 
     it "runs again, with its key, if its old run has ended well after all" do
-      # Sidekiq promises to run each job at least once.
+      # The job is requeued while it runs, and its first run ends well. The second run is right,
+      # because Sidekiq promises to run each job at least once.
       rest, ran = rest_once, done
       job_class(key: "k", during: :queued_and_running) { rest.call || ran << :again }
       SomeJob.perform_async

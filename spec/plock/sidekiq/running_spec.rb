@@ -135,7 +135,8 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
         job_class(on_conflict: on_conflict) { rest.call || ran << :again }
         jid = SomeJob.perform_async
         processor, thread = in_thread
-        capsule.fetcher.bulk_requeue([processor.job]) # as Sidekiq's manager does before it kills
+        # pushes the job back, as Sidekiq's manager does before it kills the thread of the job
+        capsule.fetcher.bulk_requeue([processor.job])
         expect(work_all).to be_empty
         expect(scheduled.map(&:jid)).to eq([jid])
         expect(due_in(scheduled)).to be_between(-9, 1.3)

@@ -58,8 +58,9 @@ RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROG
     )
   end
 
-  # A downgrade admits readers. Such a reader may ask for the status before the thread that
-  # downgrades has read the database's answer.
+  # As soon as the database has executed a downgrade, a reader can enter and ask for the status.
+  # The thread that downgrades may not have read the answer by then. So the status must come from
+  # the database, and not from what that thread knows.
   it "knows from the database that a writer reads now" do
     lock = store.read_write_lock("downgraded")
     lock.write(ttl: 60) do |lease|

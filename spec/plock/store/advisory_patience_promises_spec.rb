@@ -5,8 +5,8 @@ require "plock/store/advisory"
 require "support/advisory_server"
 require "support/store_contract"
 
-# Tests promises about patience: on servers with limits of their own, on servers that stand still,
-# and for callers that are fibers.
+# Tests promises about patience: on servers with limits of their own, on frozen servers, and for
+# callers that are fibers.
 RSpec.describe Plock::Store::Advisory, "with patience" do
   include Support::StoreContract
 

@@ -71,9 +71,9 @@ RSpec.describe Plock::Store::Database::Aftermath do
     expect(scheduler.at).to be_nil
   end
 
-  # A statement may reach the database long after its connection was closed, even after new
-  # connections have become possible. The operating system keeps resending it, and doubles the pause
-  # each time.
+  # During an outage, the operating system keeps resending a statement, and doubles the pause each
+  # time. So the statement may reach the database long after the outage, although its connection is
+  # closed.
   it "looks, after an outage, for twice as long as that lasted" do
     away = true
     allow(settled).to receive(:<<).and_wrap_original do |note, *arguments|

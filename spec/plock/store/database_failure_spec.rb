@@ -353,7 +353,7 @@ RSpec.describe "Failures of a store in a database" do
       (holders.call - others).each do |pid|
         model.lease_connection.execute("SELECT pg_terminate_backend(#{pid})")
       end
-      eventually(15) { !told.empty? } # before the first renewal
+      eventually(15) { !told.empty? } # the first renewal would find the loss only after 20 s
       expect([lease.lost?, lease.release]).to eq([true, false])
     end
 

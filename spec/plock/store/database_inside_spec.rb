@@ -74,7 +74,8 @@ Support::Databases::NAMES.each do |name|
       expect(model.transaction { store.acquire(key, wait: 0) { :entered } }).to be(:entered)
     end
 
-    # After a lost connection, Active Record connects again, and commits an empty transaction.
+    # If the connection is lost and the caller ignores the error, Active Record connects again. It
+    # then commits a transaction without the statements from before, and so without the lease.
     it "takes nothing where the connection was lost, and the caller has not minded" do
       next if name == :sqlite # SQLite has no connection to a server
 
@@ -130,6 +131,7 @@ Support::Databases::NAMES.each do |name|
     end
 
     # If a COMMIT gets no answer, Active Record does not tell whether the transaction was committed.
+    # So the lease counts as lost, and in the end the key must be free in both cases.
     describe "when the connection is lost before the commit", if: name != :sqlite do
       let(:own) do
         Support::Databases.connect("Cut#{SecureRandom.hex(4)}", Support::Databases.config(name))
@@ -161,13 +163,14 @@ Support::Databases::NAMES.each do |name|
       end
     end
 
-    # After a deadlock, MySQL rolls back the whole transaction, and not only the statement.
+    # To end a deadlock, MySQL rolls back one whole transaction, and not only its last statement. So
+    # all leases that were acquired in this transaction are lost.
     describe "when a deadlock has ended the transaction, and the caller goes on",
              if: %i[mysql2 trilogy].include?(name) do
       let(:ready) { Queue.new }
 
-      # Makes two transactions deadlock. The block runs in the smaller one, which the server ends.
-      # Returns the lease of the larger one.
+      # Makes two transactions deadlock. The block runs in the smaller transaction, which the server
+      # rolls back. Returns the lease of the larger transaction.
       def deadlock
         greater = background do
           model.transaction do
@@ -269,7 +272,7 @@ Support::Databases::NAMES.each do |name|
             expect { store.try_acquire(key, ttl: 30) { raise "entered" } }.to raise_error(
               Support::StoreContract::Interrupt
             )
-            # the drivers of MySQL close the connection
+            # after an interrupt, the drivers of MySQL close the connection
             expect(model.lease_connection.select_value("SELECT 1")).to be(1) if name == :postgresql
             raise ActiveRecord::Rollback
           end
@@ -358,7 +361,7 @@ Support::Databases::NAMES.each do |name|
       end
 
       it "calls who waits when it is committed", :timing do
-        # the waiter's attempt must not time out before the commit, or it would ask again only later
+        # if the waiter's request timed out before the commit, the waiter would repeat it too late
         patient = new_store(**Support::Databases::PATIENT)
         lease = store.acquire(key, ttl: 30)
         waiter = background { patient.acquire(key, ttl: 30, wait: 20) { monotonic } }

@@ -58,8 +58,8 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         database_store(connected(**place), **options)
       end
 
-      # The server never answers on the store's connections. Expects that the store closes them, and
-      # opens no new ones.
+      # Closes a store whose connections never get an answer. Expects it to close all of them. New
+      # connections are refused.
       def expect_all_closed(line, store)
         line.refuse
         store.close
@@ -115,7 +115,8 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
           expect_all_closed(line, store)
         end
 
-        next unless database == :postgresql # the other drivers close such a connection themselves
+        # the drivers of MySQL themselves close a connection whose connect_timeout is over
+        next unless database == :postgresql
 
         it "closes a connection that it has given up after connect_timeout" do
           store = distant(line, connect_timeout: 0.2)
@@ -142,7 +143,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
           most = [most, connections].max
         end
         eventually(15, "#{connections} connections are open") { connections <= 4 + 1 }
-        # one connection listens, and two serve releases and renewals
+        # four connections of the pool, one that listens, and two for releases and renewals
         expect(most).to be <= 4 + 1 + 2
       end
     end

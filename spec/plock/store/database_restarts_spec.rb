@@ -6,7 +6,8 @@ require "support/database_examples"
 # Active Record guesses from an error message why a connection was refused. If the message contains
 # the name of the database, Active Record assumes that the database is missing. If it contains the
 # name of the role, Active Record assumes a wrong password. If it contains the host, Active Record
-# assumes a wrong host.
+# assumes a wrong host. So with the names in these examples, Active Record reports one of these
+# mistakes during a restart. The store must not report it as such a mistake.
 RSpec.describe Plock::Store::Database, "while its server restarts" do
   include Support::DatabaseExamples
 
@@ -107,8 +108,8 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
         eventually(10, "the key stays taken") { !store.status(key).held? }
       end
 
-      # The next example counts lines in the log. It runs only for names of databases, because plock
-      # would not log each attempt if it mistook the restart for a wrong password.
+      # The next example finds a wrong guess by the number of lines in the log. That works only for
+      # names of databases: after a wrong password, plock does not log each attempt.
       next if database == "plock_app"
 
       it "renews quietly: a few lines in the log at most, and few attempts to connect" do

@@ -40,8 +40,8 @@ Support::Databases::NAMES.each do |name|
       expect(sent.join).not_to include(token)
     end
 
-    # On SQLite, Active Record 8 begins each transaction as one that writes, which would keep the
-    # store out.
+    # On SQLite, Active Record 8 locks the whole database for writing at the beginning of each
+    # transaction. So the store could not write while the caller's transaction is open.
     own_part = name != :sqlite || ActiveRecord::VERSION::MAJOR < 8
 
     it "has no part in the caller's transaction, and ends it neither way", if: own_part do
@@ -272,7 +272,8 @@ Support::Databases::NAMES.each do |name|
       expect(File.read(counter.path)).to eq("40")
     end
 
-    # If an exception ends the process, the sqlite3 gem would raise it again in the at_exit block.
+    # If an exception ends the process, it is still in `$!` in the at_exit block. There, the sqlite3
+    # gem would raise that exception again.
     it "serves in an at_exit block, whatever ends the process" do
       place = Marshal.dump(Support::Databases.config(name)).unpack1("H*")
       store.acquire(key) { nil }

@@ -74,7 +74,8 @@ RSpec.describe "The lease with which a block begins" do
         other.break(key)
       end
 
-      next unless database == :postgresql # the others read the time after locking the row
+      # the other databases read the time only after they have locked the row
+      next unless database == :postgresql
 
       it "is valid for a waiter that comes to its turn while another transaction has the row" do
         store_key = store.acquire(key, &:store_key)

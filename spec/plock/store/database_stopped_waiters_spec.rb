@@ -13,8 +13,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model) }
 
-      # On SQLite, a stopped process could block the statements of the next one. So only one is
-      # stopped at a time.
+      # On SQLite, a stopped process may have the database locked, so that other processes cannot
+      # execute statements. So only one process is stopped at a time there.
       groups = database == :sqlite ? [[1], [2], [3], [4]] : [[*1..9]]
 
       # Yields a lease for each of these numbers. Another process waits for the lease's key, and is

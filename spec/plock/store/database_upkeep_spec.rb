@@ -105,7 +105,8 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
 
     def listeners = Thread.list.select { |thread| thread.name == "plock listener" }
 
-    # Cuts the connections that listen. When a store listens again, it asks about its leases.
+    # Cuts the connections that listen. After a store has connected again, its listening thread
+    # asks the database whether the store still has its leases.
     def cut_listeners(name, count)
       listening = "application_name = '#{name}' AND query LIKE 'LISTEN%' AND state = 'idle'"
       sql = "SELECT count(*) FROM pg_stat_activity WHERE #{listening}"

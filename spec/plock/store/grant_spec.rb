@@ -4,10 +4,9 @@ require "spec_helper"
 require "plock/store/support/in_ruby"
 
 # If an extension or a downgrade is interrupted, or its answer is lost, the server may have
-# executed it, or may execute it later.
+# executed it, or may execute it later. The state of the lease must allow for both.
 RSpec.describe Plock::Store::LeaseState do
-  # A store that executes each request, unless `failure` is set. Then each request raises that
-  # error.
+  # A store that executes each request. If `failure` is set, each request raises this error instead.
   let(:store) do
     Class.new do
       attr_reader :spans, :tended
@@ -80,7 +79,7 @@ RSpec.describe Plock::Store::LeaseState do
       )
       expect(lease.due_at).to be <= Plock::Clock.now + 0.5
     end
-    expect(lease.extend(20.0)).to be(true) # this extension is certain
+    expect(lease.extend(20.0)).to be(true) # the store answers, so this extension is certain
     look_after(lease)
     expect(store.spans.last).to eq(20.0)
   end

@@ -53,8 +53,9 @@ RSpec.describe Plock::Store::Looking do
     expect(undone).to eq([0.0, 1.0])
   end
 
-  # A request may reach the server long after its connection was closed, even after new connections
-  # have become possible. The operating system keeps resending it, and doubles the pause each time.
+  # During an outage, the operating system keeps resending a request, and doubles the pause each
+  # time. So the request may reach the server long after the outage, although its connection is
+  # closed.
   it "takes back after an outage, and for twice as long as that lasted" do
     @away = true
     store.take_back(lease)

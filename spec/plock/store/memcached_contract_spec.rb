@@ -6,7 +6,9 @@ require "support/memcached"
 require "support/store_contract"
 
 RSpec.describe "A store in memcached", needs: Support::Memcached::PROGRAMS do
-  let(:signals_apart) { 3 } # tests every third step: each request starts a thread, in many steps
+  # Raises from a signal handler at every third step only. Each request starts a thread, which makes
+  # the number of steps large.
+  let(:signals_apart) { 3 }
   let(:store) { opener.call }
   let(:opener) do
     ->(**options) do

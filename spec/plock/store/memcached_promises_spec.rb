@@ -42,8 +42,8 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
 
       super(lease, keep, deadline)
     end
-    # Leaves out the attempt that the store makes a second later. Otherwise, this attempt would hide
-    # that the store did not repeat the first attempt at once.
+    # The store must repeat a failed release at once. It also repeats the release a second later.
+    # That later attempt is left out, because it would hide that the immediate one is missing.
     store.instance_variable_get(:@scheduler).define_singleton_method(:call_later) do
       |delay = 0.0, &work|
       super(delay, &work) if delay.zero?

@@ -37,7 +37,8 @@ RSpec.describe "Plock::Web with 10,000 locks, of which 1,000 are waited for",
     puts last.body[/[\d,]+ to [\d,]+ of\s+[\d,]+/].split.join(" ")
   RUBY
 
-  # The limit applies to the requests before the whole list is known, and also to those after that.
+  # The limit applies to the first requests, during which the page still counts the locks, and to
+  # the later ones, which show the whole list.
   it "takes less than 300 ms, from the first request on", :timing, :slow do
     output, = ruby(viewer, server.unix_url)
     lines = output.lines

@@ -11,7 +11,7 @@ RSpec.shared_examples "a store that hands leases over" do
   describe "Lease#dump and #adopt" do
     it "carry a lease on: the same end, another token and a greater fence" do
       lease = hold(ttl: long)
-      latest = Plock::Clock.now + long + 0.01 # the ttl begins during the acquire
+      latest = Plock::Clock.now + long + 0.01 # the acquire is over, so the ttl has begun before now
       token, fence, ends = lease.token, lease.fence, lease.valid_until
       adopted = store.adopt(lease.dump)
       expect(adopted).to have_attributes(key: lease.key, valid?: true, fence: be > fence,

@@ -28,8 +28,9 @@ module Support
     # A value of wait: that is long enough for another waiter to enter the queue.
     def a_while = store.can?(:busy_renewal) ? 1.0 : 3.0
 
-    # Without a renewal, the lease would end at `ended_at`. Waits until half a ttl later. A single
-    # renewal does not extend the lease that far.
+    # Waits until half a ttl after `ended_at`, which is the lease's end without renewals. One
+    # renewal extends the lease by a third of the ttl. So a lease that is still valid after this
+    # wait has been renewed more than once.
     def outlive(ended_at, ttl = renewed)
       eventually(2 * ttl + LATE_NEWS) { Plock::Clock.now > ended_at + (ttl / 2) }
     end
@@ -157,8 +158,8 @@ module Support
       expect(free?(lock)).to be(true)
     end
 
-    # Adopts the dump if the interrupted adoption did not begin. If it did, the store may release
-    # the adopted lease a moment later.
+    # Adopts the dump if the interrupted adoption did not begin. If the interrupted adoption did
+    # begin, the store releases its lease, perhaps a moment later.
     def adopt_unless_freed(dump)
       store.adopt(dump) { nil } unless free?
       expect_free

@@ -152,8 +152,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
-    # Opening the connection on which a store listens makes the store look at all its leases. That
-    # look may hide a mistake in the first run, so the block runs twice.
+    # In the first run, a store may open the connection on which it listens. It then checks
+    # all its leases, which may hide a mistake. So the block runs twice.
     it "keeps up with a span that was shortened, and with one that was lengthened" do
       2.times do
         store.acquire(key, ttl: 1_000, renew: true) do |lease|

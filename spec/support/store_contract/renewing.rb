@@ -10,8 +10,8 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     store.config = store.config.class.new(ttl: renewed)
   end
 
-  # Is the lease renewed? Waits until its end has moved by half a ttl. One renewal does not move it
-  # that far, because the first renewal is due after a third of the ttl.
+  # Is the lease renewed more than once? Waits until its end is half a ttl later than at first. One
+  # renewal moves the end by only a third of the ttl.
   def outlives?(lease)
     first = lease.valid_until
     eventually(8 * renewed) { lease.lost? || lease.valid_until > first + (renewed / 2) }

@@ -21,7 +21,7 @@ module Torture
       LONGEST_MOVE = 0.6
       BEHIND = 2.0       # from the end of a move until the waiters are in order again
 
-      # Long enough that a lease expires if a failover has lost its release.
+      # If a failover has lost the release of a lease, the lease expires within this time.
       AFTERMATH = 14.0
       PROBE_WAIT = AFTERMATH
 
@@ -80,8 +80,8 @@ module Torture
       end
 
       # Yields a primary, which the block takes out of service. The block returns a lambda that
-      # brings it back. The failover's window ends TOLD seconds after all nodes agree again and the
-      # old primary is a replica.
+      # brings the primary back. First, all nodes must agree again, and the old primary must be a
+      # replica. The window of the failover ends TOLD seconds after that.
       def strike(blow)
         return unless ready?
 

@@ -5,10 +5,11 @@ require_relative "../sentinel/witness"
 module Torture
   module Cluster
     # Judges a history in which slots move and replicas take over. A move excuses failed calls,
-    # pauses and a wrong order, and nothing else. A failover excuses the same as with sentinels.
+    # pauses and a wrong order, and nothing else. A failover excuses what it excuses in
+    # Sentinel::Witness.
     class Witness < Sentinel::Witness
-      # The longest time from the end of the window until a holder learns of its loss. That may be
-      # as late as its next renewal.
+      # The longest time from the end of a failover's window until a holder learns that its lease is
+      # lost. It may learn of that only at the next renewal.
       LEARNT = 5 * SECOND
 
       private

@@ -22,7 +22,7 @@ module Torture
       LONGEST_LAG = 0.4 # the longest time that a primary has no replicas before it dies
       LONGER = 3        # a sentinel is away this many times longer than a stopped worker
 
-      # Long enough that a lease expires if a failover has lost its release.
+      # If a failover has lost the release of a lease, the lease expires within this time.
       AFTERMATH = 14.0
       PROBE_WAIT = AFTERMATH
 
@@ -64,7 +64,7 @@ module Torture
           server.stop_process
           next comes_back(server, since) { server.continue_process } if blow.roll > 0.3
 
-          ends = since + Torture.ns(blow.roll) # too short for a failover
+          ends = since + Torture.ns(blow.roll) # the server returns before a failover can begin
           @repairs << Repair.new(server, -> { Clock.now >= ends },
                                  -> { came_back(server, since) { server.continue_process } })
         end

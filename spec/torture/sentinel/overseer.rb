@@ -61,8 +61,8 @@ module Torture
         "servers #{roles.join(", ")}; named #{names.join(", ")}"
       end
 
-      # @return [Array<Array>] [from, to] of each time in which the server that most sentinels named
-      #   as the primary was not one
+      # @return [Array<Array>] [from, to] of each time without a primary: most sentinels named a
+      #   server that did not have this role
       def downs
         now = Clock.now
         @choices.each_with_index.flat_map do |(from, server), i|
@@ -122,8 +122,8 @@ module Torture
         end
         note(turns, asked_at, what, beat&.to_i)
         @beats[server] = beat.to_i
-        # Writes nothing in the look that notices a promotion. The server's old time tells how much
-        # data the server had when it was promoted.
+        # Writes the time to a primary, but not in the look in which it has just become one. Its
+        # copy of the old primary's time tells how much data it had when it was promoted.
         client.call("SET", Arena::BEAT, Clock.now) if what == "master" && turns.last.at < asked_at
       rescue RedisClient::Error
         note(turns, asked_at, nil, nil)
@@ -159,8 +159,8 @@ module Torture
         @arena.primary = primary
       end
 
-      # Returns the Failover of this promotion. Returns nil if no sentinel began to name the server,
-      # because the server then only returned in its old role.
+      # Returns the Failover of this promotion. Returns nil if no sentinel began to name the server.
+      # Then there was no failover: the server had been the primary before, and came back as that.
       def failover(server, promotion, to, outages, now)
         named = @names.filter_map do |sentinel, turns|
           turn = turns.drop(1).find do |one|
@@ -180,8 +180,8 @@ module Torture
                                 promoted: promotion.at, over: over, port: server.port, told: told)
       end
 
-      # When the last sentinel began to name the new primary. Sentinels that had an outage since the
-      # first one named it do not count.
+      # When the last sentinel began to name the new primary. A sentinel does not count if it had an
+      # outage after the first sentinel had named the new primary.
       def last_naming(named, outages, first, now)
         @names.keys.filter_map { |sentinel|
           at = named.assoc(sentinel)&.last&.at || now

@@ -49,8 +49,8 @@ module Torture
         true
       end
 
-      # Does a window overlap the time between these calls? Then the excuse of the superclass does
-      # not count: the driver records each window as an oblivion, which would excuse any two leases.
+      # Does a failover's window overlap the time of these two calls? The driver records each window
+      # as an oblivion, so the superclass would excuse any two leases in it. This class does not.
       def during_failover?(one, other)
         failovers.any? { |each| other.entered >= each.from && one.asked < each.over }
       end
@@ -83,7 +83,8 @@ module Torture
         @excused[other] = [one, failover]
       end
 
-      # Of two leases at the same time, at least one is lost. Its holder must be told.
+      # A failover can excuse two leases at the same time, but then one of them is lost. Finds such
+      # pairs in which neither holder has been told of a loss in time.
       def untold
         @excused.each do |other, (one, failover)|
           both_until = [end_of(one), end_of(other)].min
@@ -147,8 +148,9 @@ module Torture
 
       def well?(call, from, to) = super && !unwell?(from - LATELY, to)
 
-      # A failover can lose a release, or a waiter's departure from the queue. The call may also
-      # continue with another token afterwards.
+      # If a failover overlaps a call, it is no violation that the server still has the call's lease
+      # or place. The new primary may lack the call's release, or its departure from the queue. The
+      # call may also have continued with another token after the failover.
       def remains(call)
         super unless call.ended && unwell?(call.asked, call.ended + SOON)
       end

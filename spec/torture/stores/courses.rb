@@ -79,7 +79,7 @@ module Torture
       Kind.new(name: "locker-mariadb", place: MariadbPlace, **LOCKER)
     ].each(&:freeze).to_h { |kind| [kind.name, kind] }.freeze
 
-    # Disturbs workers and servers in all ways. Leases are short.
+    # Disturbs workers and servers in every way that the kind of store allows. Leases are short.
     ROUGH =
       Course.new(
         **Torture::ROUGH.to_h,

@@ -22,8 +22,8 @@ module Torture
 
       private
 
-      # Does not interrupt calls of spared workers, so that no broken Active Record connection ever
-      # makes them fail.
+      # Does not interrupt the calls of spared workers. An interrupt could break a connection of
+      # Active Record, and later calls on that connection would fail.
       def attempt(plan)
         plan.interrupt = nil if @worker.spared?
         super

@@ -15,7 +15,7 @@ module Torture
     # as the block runs without an error.
     class LockerProduct
       RENEWALS = 3
-      OVERRUN = 0.9 # without `renew`, the row is renewed only after this part of its ttl
+      OVERRUN = 0.9 # the part of a ttl after which a row is renewed in a call without `renew`
       CONNECTIONS = 12
 
       # Ends a wait when the caller's patience is over, because Locker itself waits forever.
@@ -33,7 +33,7 @@ module Torture
       def self.fragile? = true
       HALF_MADE = %r{/active_record/}.freeze
 
-      # mysql2 leaks the sockets of such connections.
+      # If an interrupt ends a connect, mysql2 leaks the socket.
       def self.lost_sockets = BrokenConnects.sockets
 
       def initialize(address)
@@ -87,8 +87,8 @@ module Torture
           @looked = @steady_since = Clock.now
         end
 
-        # Locker does not tell when the row's time ends. But while the block runs without an
-        # error, no other call should be inside.
+        # Locker does not tell when the row's time ends. So the row counts as held for as long as
+        # the block runs without an error.
         def valid_until
           now = Clock.now
           @steady_since = now if now - @looked > STEADY

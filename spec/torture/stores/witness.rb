@@ -93,8 +93,8 @@ module Torture
 
       # --- budgets ---
 
-      # Must this call end within its budget? If the store has no leases, only calls in a calm time
-      # must.
+      # Must this call end within its budget? In a store without leases, only a call in a calm
+      # period has to.
       def budgeted?(call, from, to) = @kind.leases || calm?(from, to)
 
       def budget(call)

@@ -24,7 +24,9 @@ if not mine or call('EXISTS', queue) == 1 then
   -- include parts/tries
   -- include parts/pass
   if mine then
-    -- The last lease expired, so no release notified the waiters.
+    -- The last lease expired without a release, so no waiter was notified. This script therefore
+    -- does what the release would have done. It leaves the lock to the processes that poll while
+    -- their window lasts, and then hands it to the first waiter.
     left = left_to_polling(window)
     if left > 0 then
       call('DEL', lock)
@@ -39,8 +41,9 @@ if not mine or call('EXISTS', queue) == 1 then
   elseif ticket then
     local holder = call('GET', lock)
     mine = holder == value or (window and holder == baton(value))
-    -- After 'again', the record shows whether the earlier request acquired the lock. The same
-    -- owner may hold the lock through another acquire.
+    -- After 'again', the lock may have this owner's value for two reasons: the earlier request
+    -- acquired it, or the owner acquired it another time. Only in the first case does the record
+    -- match.
     if mine and not window then mine = noted_record(call('GET', companion)) == record end
     if mine then
       call('SET', lock, value, 'PX', ttl)

@@ -17,7 +17,7 @@ local signature, noted_for = ARGV[4], ARGV[5]
 local holder, noted = redis.call('GET', lock), redis.call('GET', companion) or ''
 if holder == value and value ~= left and notes(noted, value) then
   -- This request repeats an earlier request, which has already changed the owner. PEXPIRE runs even
-  -- if the TTL stays the same, for the reason that extend.lua gives.
+  -- if the TTL stays the same, because a WAIT after the script confirms only writes.
   redis.call('PEXPIRE', lock, math.max(tonumber(ttl), redis.call('PTTL', lock)))
   -- include parts/lasting
   return string.match(noted, '^%d+')

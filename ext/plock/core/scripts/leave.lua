@@ -1,6 +1,6 @@
 -- Removes a waiter from the queue. If the waiter had the turn, the turn passes to the next waiter.
--- If an earlier message may have reached only this waiter, the script tells other waiters to look
--- again.
+-- If the waiter was the first, it may have been the only one that was told when the lock can be
+-- free. So the script tells other waiters to ask for the lock again at that time.
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the waiter's value.
 -- ARGV[2]: '1' if a reply was lost, so that the value may hold the lock; otherwise '0'. If it is

@@ -32,14 +32,16 @@ local entry = share .. ' ' .. record
 sweep(lock, companion)
 local mine, lost = is_inside(lock, value), false
 if not mine then
-  -- A waiter whose channel is closed sends no ticket, but it may already have a baton.
+  -- A waiter whose channel is closed sends no ticket. It may have a baton nevertheless, so the
+  -- script looks for a baton of every caller.
   mine = is_inside(lock, baton(value))
   remove(lock, companion, baton(value))
 end
 if mine then call('ZREM', queue, entry)
 elseif ticket and ticket ~= '0' then lost = call('ZADD', queue, 'NX', ticket, entry) == 1 end
 local passed = mine or pass(lock, companion, queue, entry)
--- If the share fits, only an earlier waiter can prevent the grant.
+-- As long as the share fits, only an earlier waiter can prevent the grant. The loop sends the first
+-- waiter a message, to find out whether its process is alive. A dead waiter is removed.
 while passed ~= true and passed ~= nil and admits(lock, companion, share) do
   local first = call('ZRANGE', queue, 0, 0)[1]
   local told = first and tell_first(lock, queue, '~' .. left(lock))
@@ -58,7 +60,8 @@ end
 local changes = left(lock)
 if passed == nil then changes = 0
 elseif admits(lock, companion, share) then
-  -- Only an earlier waiter prevents the grant. No message would announce that waiter's death.
+  -- The share fits, so only an earlier waiter prevents the grant. If that waiter dies, no message
+  -- announces it. So the caller must ask again within a second.
   changes = math.min(changes, 1000)
 end
 if not ticket then return {0, changes} end

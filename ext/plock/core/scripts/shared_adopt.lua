@@ -27,11 +27,12 @@ if not note then
   -- The note was lost (shared_downgrade.lua tells how). The mode 'w' is safe, because it admits no
   -- other holder.
   note = 'w'
-  -- If the companion is on another node, this fails before anything has changed.
+  -- If the companion is on another node, HSET fails here, before the script has changed anything.
   call('HSET', companion, old, note)
 end
--- The new value is added before the old value is removed, so that the set is never empty. While a
--- slot moves, the node that it leaves can add to a set, but cannot create one.
+-- The new value is added before the old value is removed, so that the set is never empty. Redis
+-- would delete an empty set. While the lock's slot moves, the node that the slot leaves can add to
+-- a set, but cannot create one.
 local fence = grant(string.sub(note, 1, 1), relabel(record, note, '^%a %d+ %S+ '))
 if value ~= old then remove(lock, companion, old) end
 keep(lock, companion)

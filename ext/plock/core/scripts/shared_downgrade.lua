@@ -13,6 +13,7 @@ if not is_inside(lock, value) then return 0 end
 local note = call('HGET', companion, value)
 call('HSET', companion, value, 'r' .. string.sub(note or '', 2))
 -- The note is missing if the server evicted the companion, or if an older version of the companion
--- replaced it when the slot moved. After an eviction, HSET has created a companion without a TTL.
+-- replaced it when the slot moved. After an eviction, HSET has created a new companion, which has
+-- no TTL until keep() gives it one.
 if not note then keep(lock, companion) end
 return (pass(lock, companion, queue) or 0) > 0 and 2 or 1

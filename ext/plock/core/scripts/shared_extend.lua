@@ -22,6 +22,7 @@ if note then
 end
 -- include parts/share
 if ARGV[4] ~= 'longer' or ends < now + ttl then call('ZADD', lock, now + ttl, value) end
--- keep() writes even if the TTL stays the same, for the reason that extend.lua gives.
+-- keep() writes even if the TTL stays the same, because a WAIT after the script confirms only
+-- writes.
 keep(lock, companion)
 return 1

@@ -23,6 +23,7 @@ if ARGV[2] == '1' then
   remove(lock, companion, value)
 end
 if (pass(lock, companion, queue) or 0) > 0 then return 2 end
--- An earlier message may have reached only this waiter.
+-- The waiter that left was the first, so it may have been the only one that was told when the next
+-- lease expires. So other waiters are told.
 if first then tell_two(lock, queue, '~' .. left(lock)) end
 return had and 1 or 0

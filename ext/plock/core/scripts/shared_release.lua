@@ -17,8 +17,8 @@ if held then
   -- EXISTS counts the queue twice. So 1 means that there are only other holders, and 2 or 3 mean
   -- that there are waiters.
   local rest = redis.call('EXISTS', queue, queue, lock)
-  -- If there are neither other holders nor waiters, the note may stay, because the next grant
-  -- deletes all notes.
+  -- If there are neither other holders nor waiters, the script saves the HDEL. The note may stay,
+  -- because the next grant deletes all notes.
   if rest > 0 then redis.call('HDEL', companion, value) end
   if rest < 2 then return ours and 1 or 0 end
   waited_for = true
@@ -30,8 +30,8 @@ if not held then
   if span then
     -- include parts/full
   else
-    -- Removes even an expired lease, because a write must come before `pass`, for the reason that
-    -- parts/full.lua gives.
+    -- ZREM removes even an expired lease. When the server's memory is full, Redis refuses the
+    -- commands of `pass`, unless the script has already written. ZREM is this write.
     call('ZREM', lock, value)
     call('HDEL', companion, value)
   end
@@ -42,7 +42,8 @@ sweep(lock, companion)
 if ours and span then
   local note = call('HGET', companion, value)
   put(lock, companion, kept(value), span, note or '')
-  -- The kept value is added before `value` is removed, for the reason that shared_adopt.lua gives.
+  -- The kept value is added before `value` is removed, so that the set is never empty.
+  -- shared_adopt.lua tells why.
   remove(lock, companion, value)
   keep(lock, companion)
   tell_two(lock, queue, '~' .. left(lock))

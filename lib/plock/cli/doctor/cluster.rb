@@ -70,8 +70,8 @@ module Plock
 
         private
 
-        # In the answer, a range of slots is [first, last, primary, replica, replica …], and a node
-        # is [host, port, id, more].
+        # In the answer to CLUSTER SLOTS, a range of slots is [first, last, primary, replica,
+        # replica …], and a node is [host, port, id, more].
         def replicas_of(server)
           id = server.try("CLUSTER", "MYID")
           ranges = server.try("CLUSTER", "SLOTS").to_a.map { |range| range.drop(2) }
@@ -91,8 +91,9 @@ module Plock
         end
       end
 
-      # Checks whether the cluster serves all keys, whether it continues when it loses a node, and
-      # which locks it then loses. Its `server` is a {Cluster}.
+      # Checks whether the cluster serves all keys, and whether it still serves keys after a node
+      # has failed. The finding also says which locks a failover loses. The `server` of this check
+      # is a {Cluster}.
       class Nodes < Check
         NAME = "cluster"
         ALL = 16_384
@@ -124,8 +125,8 @@ module Plock
           danger("#{slots} of #{ALL} slots are served", "CLUSTER NODES tells which are not")
         end
 
-        # Finds a replica on which this user has permissions that differ from those on its
-        # primary. Each node has its own list of users.
+        # Finds a replica that gives this user other permissions than the replica's primary does.
+        # They can differ, because each node has its own list of users.
         def foreign
           server.replicas.each do |primary, places|
             places.to_a.each do |place|
@@ -162,8 +163,8 @@ module Plock
                  "CONFIG SET cluster-require-full-coverage no on each node")
         end
 
-        # Finds the primaries without a replica. CLUSTER SLOTS omits a replica that has received
-        # nothing yet, but INFO counts it.
+        # Finds the primaries without a replica. CLUSTER SLOTS omits a replica that has received no
+        # data yet. INFO counts such a replica, so this method asks INFO as well.
         def alone
           empty = server.replicas.select { |_, places| places&.empty? }.keys
           empty.reject do |primary|
@@ -192,7 +193,7 @@ module Plock
         end
       end
 
-      # Compares the clocks of the nodes. Its `server` is a {Cluster}.
+      # Compares the clocks of the nodes. The `server` of this check is a {Cluster}.
       class NodeClocks < Check
         NAME = "node clocks"
         APART = 0.1 # seconds

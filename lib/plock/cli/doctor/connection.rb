@@ -118,8 +118,8 @@ module Plock
       class RoundTrip < Check
         NAME = "round trip"
         ROUNDS = 11
-        # in seconds; by default an attempt has 0.2 s (attempt_timeout) for a connection, TLS and
-        # three round trips
+        # The longest round trip, in seconds, that needs no advice. By default, an attempt has 0.2 s
+        # (attempt_timeout) for a connection, TLS and three round trips.
         LONG = 0.02
         private_constant :ROUNDS, :LONG
 

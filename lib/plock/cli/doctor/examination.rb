@@ -61,7 +61,7 @@ module Plock
             when LocalStore then [Elsewhere.new(store), HERE]
             when Store
               server = Server.new(store)
-              server.ask("TIME") # a user that may lock may also call TIME
+              server.ask("TIME") # raises if the server refuses; any locking user may call TIME
               [server, ON_SERVER]
             else
               store.examine(store.config.store_key(PROBE), false)

@@ -35,7 +35,7 @@ module Plock
 
         def who = "processes of this host that use #{server.store.path}"
 
-        # Is this the file that the engine uses if no path is given?
+        # Is the store's file the one that the engine uses in this folder if no path is given?
         def in?(folder, name) = server.store.path == "#{folder}/#{name}/locks"
 
         def own = "plock-#{Process.euid}"

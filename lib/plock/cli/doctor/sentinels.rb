@@ -55,7 +55,7 @@ module Plock
         end
 
         # A primary that is cut off continues to grant locks until it notices that it has no
-        # replicas any more. If one of the two settings is zero, the primary never notices.
+        # replicas any more. If REPLICAS or LAG is zero, the primary never notices.
         def isolation
           return if alone?
 

@@ -5,8 +5,8 @@ require "plock"
 module Plock
   module CLI
     module Doctor
-      # A store's server, and what the server reports about itself. The server is asked over a
-      # connection with the same address, credentials, TLS and time limits as those for locks.
+      # A store's server, and what the server reports about itself. plock asks the server over a
+      # connection that has the address, credentials, TLS and time limits of a connection for locks.
       class Server
         LOCAL = /\A(localhost|127(\.\d{1,3}){3}|::1)\z/i
         UNIX = "unix:"

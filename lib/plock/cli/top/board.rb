@@ -18,8 +18,8 @@ module Plock
         GAP = "  "
         MARGIN = 4 # lines around the rows: title, state, heading, keys
         NAME = "plock top".size
-        QUESTION = 8   # lines for a question, two of them about holders
-        LEGIBLE = 40   # columns for a question
+        QUESTION = 8   # the fewest lines for a question; two of them show holders
+        LEGIBLE = 40   # the fewest columns for a question
         SMALL = "The window is too small for the question. Nothing was done."
         CUT = "There are more keys than this view lists. The name of a key finds it"
         private_constant :NAME, :QUESTION, :LEGIBLE, :SMALL, :CUT, :ORDERS, :WAITING, :TIMES, :KIND,
@@ -163,7 +163,8 @@ module Plock
           note("No process holds it any more.")
         end
 
-        # A user who cannot read the question must not answer it.
+        # Withdraws a question that no longer fits into the window. A user who cannot read the
+        # question must not answer it.
         def withdraw
           @mode = :list
           note(SMALL)

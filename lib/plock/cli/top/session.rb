@@ -18,7 +18,7 @@ module Plock
         # WINCH because the size of the terminal may have changed while the process was stopped.
         SIGNALS = { "INT" => "q", "TERM" => "q", "HUP" => "q", "WINCH" => "r", "CONT" => "r",
                     "TSTP" => "z" }.freeze
-        QUICK_S = 0.1    # seconds between two looks while the survey is not complete
+        QUICK_S = 0.1    # seconds between two updates while the survey is not complete
         EMPTY_READS = 3  # the terminal is gone after this many empty reads in a row
         LAST_NOTES = 20  # number of lines of the library's warnings that are printed at the end
         OUTCOMES = {
@@ -30,7 +30,7 @@ module Plock
 
         # @param survey [Survey]
         # @param store [Locking]
-        # @param interval [Float] seconds between two looks
+        # @param interval [Float] seconds between two updates from the store
         # @param read_only [Boolean]
         def initialize(survey, store, interval, read_only: false)
           @survey = survey
@@ -80,7 +80,8 @@ module Plock
           end
         end
 
-        # A key that was typed before the user could read a question does not answer the question.
+        # Drops the keys after one that opens a question, because the user typed them before the
+        # question was shown.
         def press(keys)
           keys.each do |key|
             obey(@board.press(key))
@@ -135,7 +136,7 @@ module Plock
           @wanted = [@board.filter, @board.shown]
         end
 
-        # --- the other thread ---
+        # --- the thread that asks the store ---
 
         def look
           loop do
@@ -155,7 +156,7 @@ module Plock
           e
         end
 
-        # --- around both ---
+        # --- signals and screen ---
 
         def with_signals
           before = SIGNALS.to_h do |name, word|

@@ -58,7 +58,8 @@ class Locker
 
     def initialize(model)
       @lines = Plock::Store::Lines.new
-      # Each renewal has its own thread, so a silent database delays no other renewal.
+      # Each renewal has its own thread, so a renewal that the database does not answer delays no
+      # other renewal.
       @scheduler = Plock::Store::Scheduler.new(->(all) do
         all.each { |one| Plock::Store::Aside.start { Plock::Store::Renewal.call(self, [one]) } }
       end)

@@ -6,7 +6,8 @@ require "plock/store/support/lease_state"
 
 class Locker
   # Raised in the holder's block when another process has taken the row, or when the row expired
-  # because no renewal was answered. Work that the block did after that may have been done twice.
+  # because no renewal was answered. After this loss, another process may have done the same work as
+  # the block.
   class LockStolen < StandardError; end
 
   # The lock of one block, from the first attempt to the release. If a renewal finds another
@@ -14,8 +15,8 @@ class Locker
   #
   # @api private
   class Holding < Plock::Store::LeaseState
-    # Seconds that a renewal or a release on another thread may take. The end of a block may be
-    # delayed by as much.
+    # Seconds that a renewal or a release on another thread may take. The end of a block waits for
+    # that thread, so it may be delayed by as much.
     LAST_S = 2.0
 
     # LockStolen does not interrupt a release. Other exceptions interrupt it only while it blocks.
@@ -64,8 +65,8 @@ class Locker
       nil
     end
 
-    # A loss does not count as an end, because a lost row must still be released at the end of its
-    # block.
+    # Does not count a loss as the end of the lease, because the end of the block must still release
+    # a lost row.
     def ended = (super unless @ended == :lost)
 
     def lose

@@ -133,7 +133,7 @@ class Locker
     end
 
     # Closes the connection if an interrupt came in the middle of a statement. Active Record's pool
-    # would not notice this, and would lend the connection to another thread.
+    # would not notice the unfinished statement, and would lend the connection to another thread.
     def undisturbed(connection)
       value = yield
       ended = true

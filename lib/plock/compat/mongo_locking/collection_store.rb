@@ -156,7 +156,8 @@ module Mongo
         left
       end
 
-      # @return [Hash] a filter that matches the document only if it has not changed
+      # @return [Hash] a filter that matches the document only if its owner and expiry are still
+      #   those that were found
       def unmoved(found)
         {
           **found.slice("scope", "key"), "owner" => found["owner"],
@@ -164,8 +165,8 @@ module Mongo
         }
       end
 
-      # Did a process using plock write the document last? When a process using the gem takes over a
-      # document, it changes `expire_at`, but not `until`.
+      # Did a process using plock write the document last? A process using the gem that takes over a
+      # document changes `expire_at` but not `until`, so the two differ.
       def ours?(found) = found.key?("owner") && found["until"] == found["expire_at"]
 
       # A lock that expired before its release counts as lost.

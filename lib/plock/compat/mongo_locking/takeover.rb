@@ -5,16 +5,16 @@ module Mongo
     # Takes over an expired document in two steps. The first step gives the document a short new
     # expiry and no owner. The second step, a while later, takes the document if no process has
     # changed it since. A process using the gem also takes over in two steps, and its second step
-    # writes `expire_at` without checking the owner. So this class waits until that second step
-    # must be over.
+    # writes `expire_at` without checking the owner. So this class delays its own second step until
+    # the gem's second step must be over.
     #
     # @api private
     class Takeover
       # A process using the gem does its second step within this many seconds.
       SETTLED_S = 0.2
 
-      # Seconds from the first step until the document expires again. A caller that waits polls
-      # more often, so it does the second step in time.
+      # Seconds from the first step until the document expires again. A waiting caller polls more
+      # often than this, so it does the second step in time.
       NOBODYS_S = 1.0
 
       # The most documents that this process remembers between the two steps.
@@ -28,7 +28,8 @@ module Mongo
         @begun = {}
       end
 
-      # Does the next step.
+      # Does the second step if this process has done the first one. Otherwise, does the first step
+      # if the document has expired.
       #
       # @param place [Hash] scope and key
       # @param document [Hash] the new fields of the document

@@ -44,7 +44,7 @@ class RemoteLock
         turn.nil? || turn.over? ? free(key) : free_with(key, turn)
       end
     ensure
-      # a turn that is not over stays in Holdings, because this fiber may release again
+      # a turn that is not over stays in Holdings, because this fiber may repeat the release
       Plock::Interrupts.complete { Holdings.take(place) if turn&.over? }
     end
 

@@ -8,15 +8,15 @@ module WithTransactionalLock
   # transaction.
   #
   # Locks with different names must not block one another, so a lock must cover only one row. That
-  # requires a table whose primary key is the lock's number, as plock's generator creates it. With
-  # a secondary index, the database would also lock the gap before the row. A waiter for a new row
-  # would also lock the gap if the insert of that row were rolled back. So a row is committed
+  # requires a table whose primary key is the lock's number, as plock's generator creates it. With a
+  # secondary index instead, the database would also lock the gap before the row. If the insert of a
+  # new row were rolled back, a waiter for that row would lock this gap, too. So a row is committed
   # before it is locked for the first time.
   #
   # A cleanup may delete a row that this process remembers. The next caller for that lock then
-  # inserts the row again in its own transaction, and the database's answer says so. In that case,
-  # plock also commits the rows with the next lower and the next higher number. So the gap that
-  # waiters may lock contains no other lock.
+  # inserts the row again in its own transaction, as plock sees from the database's answer. In that
+  # case, plock also commits the rows with the next lower and the next higher number. A waiter can
+  # lock only the gap between these two rows, and that gap contains no other lock.
   #
   # @api private
   module Mysql
@@ -80,9 +80,9 @@ module WithTransactionalLock
 
       private
 
-      # If the row existed, the last insert id in the answer is the argument of LAST_INSERT_ID. If
-      # not, the last insert id is 0 or the row's number. This method does not call
-      # `raw_connection`, because that would change how Active Record treats the connection
+      # If the row existed, the last insert id in the answer is `lock_id ^ 1`, the argument of
+      # LAST_INSERT_ID. Otherwise, the last insert id is 0 or the row's number. This method does not
+      # call `raw_connection`, because that would change how Active Record treats the connection
       # afterwards.
       #
       # @return [Boolean] has the statement inserted the row?
@@ -105,7 +105,7 @@ module WithTransactionalLock
           )
         end
       rescue Plock::Error
-        nil # without the two rows, callers for other locks at worst wait longer
+        nil # without these neighbours, callers for other locks at worst wait longer
       end
 
       def known_of(model, connection)
@@ -141,7 +141,7 @@ module WithTransactionalLock
         "ON DUPLICATE KEY UPDATE lock_id = IF(LAST_INSERT_ID(lock_id ^ 1), lock_id, lock_id)"
 
       # MariaDB can limit the wait of one statement. MySQL can limit only the waits of a whole
-      # connection.
+      # connection, so plock changes that limit for one statement and then restores it.
       def within(connection, request, &block)
         if connection.mariadb?
           yield(statement_limit(request))

@@ -48,7 +48,7 @@ module WithTransactionalLock
       def function(kind, request) =
         "pg_#{kind}advisory_xact_lock#{"_shared" if request.shared}(#{request.id})"
 
-      # Uses exec_query, because it bypasses the query cache.
+      # Uses exec_query, which bypasses the query cache, so that each call asks the database.
       def try(connection, request)
         sql = "#{comment(request)}SELECT #{function("try_", request)}"
         connection.exec_query(sql, NAME).rows.dig(0, 0) or raise request.late
@@ -87,7 +87,7 @@ module WithTransactionalLock
           )
         end
       rescue ActiveRecord::ActiveRecordError, PG::Error
-        nil # the caller receives the exception that led here
+        nil # the caller receives the exception that made this rollback necessary
       end
     end
   end

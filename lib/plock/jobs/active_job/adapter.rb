@@ -75,7 +75,8 @@ module Plock
           ::Sidekiq.default_job_options.key?("client_class")
         end
 
-        # Rails has no public method that lists the open transactions of all databases.
+        # Rails has no public method that lists the open transactions of all databases, so this
+        # method calls an undocumented one.
         def open_transactions
           return [] unless defined?(::ActiveRecord) && !::ActiveRecord.autoload?(:Base) &&
                            ::ActiveRecord.respond_to?(:all_open_transactions)

@@ -112,7 +112,8 @@ module Plock
         true
       end
 
-      # Reschedules the job when it starts. This start does not count as an execution.
+      # Reschedules a job that has just been started. The start does not count as an execution,
+      # because the job's own code has not run.
       def plock_reschedule(delay)
         return false unless @plock_dequeued && Adapter.schedules?(queue_adapter)
 
@@ -120,8 +121,9 @@ module Plock
         retry_job(wait: delay) || ((self.executions += 1) && false)
       end
 
-      # Called after the job was enqueued again with its ticket. If a run has handed its lease
-      # back, that lease must last until the job runs.
+      # Called after the job was enqueued again. If the previous run has handed the job's lease
+      # back, the lease must last until the next run adopts it. So this method gives the lease a
+      # longer TTL.
       def plock_pass_on
         return unless successfully_enqueued? && plock_ticket.lease
 

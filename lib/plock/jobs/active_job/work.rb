@@ -10,7 +10,7 @@ module Plock
     # @api private
     class Work < Guard::Work
       # ActiveJob stores a list of a Hash's keys under each of these names. The order of the list
-      # does not matter.
+      # has no meaning, so {#plain_arguments} sorts it.
       NAMES = %w[_aj_symbol_keys _aj_ruby2_keywords].freeze
       private_constant :NAMES
 

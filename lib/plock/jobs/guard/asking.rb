@@ -11,8 +11,8 @@ module Plock
     #
     # @api private
     module Asking
-      # The maximum number of attempts in a row. An attempt is repeated if the key was held, but
-      # its holder had gone before plock could read the holder's name.
+      # The maximum number of attempts in a row. A refused attempt is repeated if the key is already
+      # free when plock asks for its holder.
       ATTEMPTS = 3
 
       private_constant :ATTEMPTS

@@ -50,20 +50,19 @@ module Plock
           store.adopt(dump, ttl: ttl, renew: true, **options, &block)
         end
 
-        # Lets a lease expire after this span.
+        # Does not release the lease, but lets it expire when this span is over.
         #
         # @param span [Float] seconds
         def leave(lease, span)
           lease.extend(ttl: span.clamp(LEAST, MOST))
         ensure
-          # after the dump, this process neither renews nor releases the lease; an interrupted
-          # dump would release it
+          # the dump keeps this process from renewing or releasing the lease; interrupts are masked,
+          # because an interrupted dump releases the lease
           Thread.handle_interrupt(UNINTERRUPTED) { lease.dump if lease.valid? }
         end
 
-        # Hands back a job's lease, so that the dump in the job's ticket is valid again. The next
-        # run can then adopt the lease from the same dump. If an interrupt stops this method, it can
-        # start over.
+        # Gives a job's lease back to the dump in the job's ticket. The next run can then adopt the
+        # lease from that dump. If an interrupt stops this method, it can start over.
         #
         # @param ticket [JobState]
         # @param span [Float] seconds

@@ -66,10 +66,10 @@ module Plock
         without_store(&job)
       end
 
-      # Ends the job's time in the queue. A job that was rescheduled when it was pushed has never
-      # held its key, so it acquires and releases the key now. If Sidekiq retries the job, the retry
-      # does not know of that acquire, and acquires the key again. If `at_least:` still keeps the
-      # key taken, the retry finds that its own job is the holder, and runs.
+      # Ends the job's hold of its key in the queue. A job that was rescheduled at its push has
+      # never held its key, so it acquires and releases the key now. If Sidekiq retries the job, the
+      # retry does not know of that acquire, and acquires the key again. If `at_least:` still keeps
+      # the key taken, the retry finds that the holder is the job itself, and runs.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }

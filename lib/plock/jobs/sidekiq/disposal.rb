@@ -15,13 +15,14 @@ module Plock
       # Sidekiq calls this for each job that dies.
       DEATH = ->(item, _error) { Disposal.of(item) }
 
-      # Before a set or queue is cleared, plock renames its key in Redis. The renamed key begins
-      # with CLEARED, and expires after CLEARED_TTL seconds. One request reads at most PAGE jobs.
+      # Before a set or queue is cleared, plock renames its key in Redis, so that the jobs can still
+      # be read. The renamed key begins with CLEARED, and expires after CLEARED_TTL seconds. One
+      # request reads at most PAGE jobs.
       CLEARED = "plock:cleared:"
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # Sidekiq's alias of `clear`. It would still call Sidekiq's own method, so plock also
+      # Sidekiq's alias of `clear`. The alias would still call Sidekiq's own method, so plock also
       # overrides the alias.
       OTHER_NAME = :💣
 
@@ -32,7 +33,8 @@ module Plock
         end
       end
 
-      # Prepended to Sidekiq::JobSet. To delete itself, an entry calls one of these methods.
+      # Prepended to Sidekiq::JobSet. An entry of the set deletes itself through one of these
+      # methods.
       module Emptied
         def clear
           Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
@@ -52,7 +54,7 @@ module Plock
       end
 
       # Prepended to Sidekiq::DeadSet. If a caller of `kill` skips the death handlers, this module
-      # does their work.
+      # releases the job's lease in their place.
       module Killed
         def kill(message, options = {})
           super.tap { Disposal.of_text(message) if options[:notify_failure] == false }
@@ -96,7 +98,7 @@ module Plock
         def of_text(text)
           text.include?(Payload::MARK) ? of(::Sidekiq.load_json(text)) : true
         rescue JSON::ParserError
-          true # Sidekiq also treats a job with invalid JSON as dead
+          true # invalid JSON has no ticket, so there is no lease to release
         end
 
         # Renames a queue or set, and runs the block. Then releases the leases of the jobs that are

@@ -40,8 +40,8 @@ module Plock
         end
 
         # A job that another language pushed may have a class name that is not valid in Ruby. A
-        # class whose file raises an error counts as not loaded. That error is raised when the job
-        # starts.
+        # class whose file raises an error counts as not loaded here. The error is raised again when
+        # the job starts.
         #
         # @param name [String]
         # @return [Module, nil] nil if the name is not valid, or the class is not loaded

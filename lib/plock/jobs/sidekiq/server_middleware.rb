@@ -25,7 +25,7 @@ module Plock
         guard = job.class.plock_guard if job.is_a?(Guard)
         return yield unless guard || item.key?(Guard::JobState::NAME)
 
-        # the current name of the class, which may have been renamed since the push
+        # `job.class.name`, not the name in `item`: the class may have been renamed since the push
         Guard::Run.new(
           Work.new(guard, item, job.class.name, rescheduler: (method(:schedule) if queued?(job)))
         ).call(&perform)
@@ -33,7 +33,8 @@ module Plock
 
       private
 
-      # `perform_inline` and Sidekiq::Testing run a job inside their caller, outside of any queue.
+      # Is the job in a queue, so that it can be rescheduled? `perform_inline` and Sidekiq::Testing
+      # run a job without a context, inside their caller.
       def queued?(job) = !job._context.nil?
 
       def schedule(work, delay)

@@ -44,7 +44,8 @@ module Plock
           self
         end
 
-        # The next attempt uses a different connection.
+        # An attempt has failed, and its connection has been taken back. The next attempt, with the
+        # new token, borrows a connection again.
         def token=(token)
           super
           @loan = @store.pool.loan
@@ -113,8 +114,9 @@ module Plock
           held
         end
 
-        # Breaks a lease of this process. The caller may be inside the lease's own block, so the
-        # mask delays the error that reports the loss until this returns.
+        # Breaks a lease of this process. The caller may be inside the lease's own block. In that
+        # case the loss raises an error in this thread. `Interrupts.defer` delays the error until
+        # the lock is released.
         #
         # @return [Boolean] was there anything to break?
         def take_away(deadline)

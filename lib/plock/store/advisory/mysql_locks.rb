@@ -66,7 +66,7 @@ module Plock
             ).rows
           holder, = holders(connection, key, deadline)
           held, waiting = rows.partition { |id, _, _| id == holder }
-          held = [[holder, nil]] if holder && held.empty? # our user cannot see that session
+          held = [[holder, nil]] if holder && held.empty? # a session that our user may not see
           [held, waiting].map do |some|
             some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] }
           end

@@ -57,6 +57,8 @@ module Plock
           [asked_at, server_id, fence] if held
         end
 
+        # The lock belongs to one server process, and a pooler may give the connection another.
+        #
         # @return [Boolean] does this connection still hold the lock?
         def held?(connection, _key, server_id, deadline)
           connection.run("SELECT pg_backend_pid()", deadline).value == server_id
@@ -70,7 +72,7 @@ module Plock
           unlocked, now_at = connection.run(sql, number(key), deadline).row
           return unlocked if now_at == server_id
 
-          cut(connection, server_id, deadline) # the previous server process holds the lock
+          cut(connection, server_id, deadline) # the lock is still held by that server process
           raise UnsupportedError, ADVICE
         end
 
@@ -137,7 +139,8 @@ module Plock
 
         private
 
-        # The holder may just have downgraded a read-write lock, so this tries both modes.
+        # The lease of a read-write lock may just have been downgraded, so the database may have the
+        # lock in either mode. This tries to unlock both.
         def unlocking(share)
           return "pg_advisory_unlock($1)" unless share
 

@@ -32,8 +32,8 @@ module Plock
         # Seconds that the server has to report the id of a new connection's session.
         START_S = 1.0
 
-        # Seconds to wait for the rest of an abandoned answer, and then again for the rollback of
-        # its transaction.
+        # Seconds to wait for the rest of an abandoned answer. If the statement was part of a
+        # transaction, the rollback may take this long again.
         DRAIN_S = 0.05
 
         # A failed statement that may succeed if it is sent again.
@@ -215,8 +215,8 @@ module Plock
 
         def unavailable(error, code = :io) = UnavailableError.new(words(error), code: code)
 
-        # The server is read-only, perhaps since a failover. A new connection may reach another
-        # server.
+        # Returns the error for a server that is read-only, perhaps since a failover. The connection
+        # is not used again, because a new connection may reach another server.
         def read_only(error)
           spoil
           unavailable(error)

@@ -27,8 +27,9 @@ module Plock
         # Names of databases in memory, which only the connection that opened them can see.
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
-        # Learns how a transaction has ended. Active Record notifies an Outcome like a record that
-        # was saved in the transaction. The Outcome then calls exactly one of its blocks.
+        # Learns how a transaction has ended. To Active Record, an Outcome looks like a record that
+        # was saved in the transaction. So Active Record notifies the Outcome of the transaction's
+        # end, and the Outcome calls exactly one of its three blocks.
         class Outcome
           def initialize(rolled_back, committed, unknown)
             @rolled_back = rolled_back
@@ -66,11 +67,12 @@ module Plock
           end
         end
 
-        # Extends a caller's connection that has outcomes. Notifies the outcomes in two cases that
-        # Active Record misses. If a COMMIT gets no answer, Active Record throws the connection
-        # away. If MySQL finds a deadlock, it rolls back the whole transaction. But Active Record
-        # invalidates only the innermost savepoint, and may then commit the rest, without the work
-        # that was rolled back.
+        # Extends a caller's connection that has outcomes. Notifies the outcomes in two cases in
+        # which Active Record does not. In the first case, a COMMIT gets no answer, and Active
+        # Record throws the connection away. In the second case, MySQL finds a deadlock, and rolls
+        # back the whole transaction. But Active Record then invalidates only the innermost
+        # savepoint. It may commit the rest of the transaction, without the work that MySQL has
+        # rolled back.
         module WithOutcomes
           # @return [Array<Outcome>]
           def plock_outcomes = @plock_outcomes ||= []
@@ -216,9 +218,9 @@ module Plock
           pool or raise ConfigurationError, "#{@model.name} has no connection to a database"
         end
 
-        # Takes the reason from the driver's error. Active Record guesses the reason from the
-        # words of the message. If the message names the role, the database or the host, Active
-        # Record mistakes a shutdown of the server for a wrong password.
+        # Takes the reason from the driver's error, because Active Record only guesses it from the
+        # words of the message. For example, if a server that shuts down names the role, the
+        # database or the host in its message, Active Record assumes a wrong password.
         def failure(error)
           error = error.cause || error
           message = error.message.lines.first.to_s.strip

@@ -12,7 +12,7 @@ module Plock
   class Store
     class Database
       # The state of one database store in this process: its connections, waiters and watched
-      # leases.
+      # leases. To call a waiter is to tell it that its turn may have come.
       #
       # @api private
       class Coordinator
@@ -29,12 +29,12 @@ module Plock
 
         attr_reader :connections, :tables
 
-        # @return [Lines] the waiters of this process; each waiter has its own queue, named after
-        #   the waiter's token
+        # @return [Lines] the waiters of this process. The database has their queue, so in these
+        #   Lines each waiter has a queue of its own, under its token instead of a key
         attr_reader :turns
 
-        # @return [String, nil] the channel on which other processes call this one; nil: the
-        #   database has no channels
+        # @return [String, nil] the channel on which this process receives calls from other
+        #   processes; nil: the database has no channels
         attr_reader :channel
 
         # @param scheduler [Scheduler] the store's scheduler
@@ -100,8 +100,8 @@ module Plock
           nil
         end
 
-        # Releases a lease, and calls the first waiter, in one statement if the database can do
-        # that.
+        # Releases a lease, and calls the key's first waiter. This takes one statement if the
+        # database can do both in one.
         #
         # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was the lease still held?
@@ -114,7 +114,7 @@ module Plock
           !waiting.nil?
         end
 
-        # Calls the first waiter, after a holder or waiter has left.
+        # Calls the key's first waiter, after a holder or waiter of the key has left.
         def call_first(key, deadline)
           holder, token = ask(:call_first, key, @channel, by: deadline, reserve: Pool::RELEASE)
           holder ? @turns.call_first(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
@@ -141,7 +141,7 @@ module Plock
           @aftermath.doubt(key, token, settled, until_time)
         end
 
-        # From now on, the holder is notified if the lease is broken.
+        # Makes this process notify the lease's holder if the lease is broken.
         def watch(lease)
           return if hearing? && @watched[lease.token].equal?(lease)
 

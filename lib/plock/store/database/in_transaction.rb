@@ -59,7 +59,7 @@ module Plock
         end
 
         # If the release fails, the caller may still commit the transaction, and the lease with it.
-        # Then the lease is released on another connection.
+        # After such a commit, the lease is released on a connection of the store.
         def leave_inside(lease, ttl)
           give_back_inside(lease, 0.0, soon, acquired_here: true) if inside?
         rescue UnavailableError
@@ -75,10 +75,10 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # PostgreSQL calls the first waiter when the transaction is committed. The empty channel
-        # matches no process, so PostgreSQL also calls a waiter of this process. If the transaction
-        # is rolled back, the release is repeated afterwards, because the owner has released the
-        # lease.
+        # PostgreSQL calls the first waiter when the transaction is committed. Usually it leaves out
+        # a waiter of this process, which it recognizes by the given channel. Here the channel is
+        # empty and matches no process, so PostgreSQL calls any first waiter. If the transaction is
+        # rolled back, the store makes the release again, because the owner has ended the lease.
         #
         # @param acquired_here [Boolean] does a rollback also undo the acquire?
         def give_back_inside(lease, keep, deadline, acquired_here: false)
@@ -99,7 +99,8 @@ module Plock
           !ours.nil?
         end
 
-        # If the caller's savepoint is rolled back, so is the extension.
+        # If the caller's savepoint is rolled back, so is the extension. The lease then ends when it
+        # would have ended without the extension.
         def prolong_inside(lease, span, deadline)
           valid_until = lease.valid_until
           ours = @origin.inside do |inside|

@@ -23,17 +23,17 @@ module Plock
         # Seconds that the server has to end a statement whose caller no longer waits.
         STOP_S = 1.0
 
-        # A statement waits for a locked row in short spans. Between them, the connection can serve
-        # other requests.
+        # In milliseconds. A statement that waits for a locked row fails after this time, and is
+        # sent again after a pause. During the pause, other requests can use the connection.
         LOCK_WAIT_MS = 100
 
         # The first byte of the message with which the server ends the connection.
         FATAL = "E"
 
-        # When a connection is refused, libpq reports no SQLSTATE, so the words of the message
-        # decide. The server's messages begin with a severity and then say what is refused. The
-        # patterns match whichever role or database a message names. The messages are in
-        # src/backend/libpq/auth.c and utils/init/postinit.c, with lc_messages = C or English.
+        # When a connection is refused, libpq reports no SQLSTATE. So {.refusal} finds the reason by
+        # the words of the message. The server's messages begin with a severity and then say what is
+        # refused. The patterns match whichever role or database a message names. The messages are
+        # in src/backend/libpq/auth.c and utils/init/postinit.c, with lc_messages = C or English.
         REFUSALS = {
           Regexp.union(
             /FATAL: +\S+ authentication failed/,

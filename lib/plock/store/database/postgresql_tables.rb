@@ -5,7 +5,8 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # On PostgreSQL, the statement that releases a key can call the first waiter.
+      # On PostgreSQL, the statement that releases a key can also call the first waiter, which means
+      # to notify the waiter that its turn may have come.
       #
       # @api private
       class PostgresqlTables < Tables
@@ -17,8 +18,8 @@ module Plock
         # process.
         #
         # @return [Array(Boolean, String), nil] whether there may be waiters, and the token of the
-        #   first waiter; nil: the token did not hold the key. The statement does not see a waiter
-        #   that arrives at the same moment.
+        #   first waiter that the statement saw; nil: the token did not hold the key. The statement
+        #   does not see a waiter that arrives while it runs, and does not call that waiter
         def release_and_call(connection, key, token, channel, deadline)
           row = connection.run(release_and_call_sql, key, token, channel, deadline).row
           row && [row[0] != 0, row[1]]
@@ -29,8 +30,8 @@ module Plock
           connection.run(sql, key, channel, deadline).row
         end
 
-        # Takes a free key for the first waiter. It leaves the flag `waiting` as it was, because the
-        # statement does not see waiters that arrive at the same moment.
+        # Takes a free key for the first waiter. The flag `waiting` stays set even if this was the
+        # only waiter, because the statement does not see waiters that arrive while it runs.
         #
         # @return [Integer, nil] the fence
         def claim(connection, key, token, ttl, deadline)
@@ -60,11 +61,12 @@ module Plock
 
         private
 
-        # A claim's holder record names the channel of its process and the server process that
-        # listens there. If that server process has ended, the waiter has ended as well. While the
-        # listener's advisory lock is held, its server process is alive. Trying that lock is cheaper
-        # than looking for the process. Listeners of older versions hold no such lock, so this looks
-        # for their processes.
+        # The condition that a claim's waiter is alive. The claim's holder record names the server
+        # process that listens for the waiter's process. If that server process has ended, the
+        # waiter has ended as well. A listener holds an advisory lock for as long as its server
+        # process lives. So this tries that lock first, which is cheaper than looking for the server
+        # process. A free lock proves nothing, because listeners of older versions hold no such
+        # lock. In that case, this looks for the server process.
         def alive(claim)
           listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
           "CASE WHEN #{listener} !~ '^[0-9]+$' THEN true " \

@@ -7,8 +7,8 @@ module Plock
   class Store
     class Database
       # While SQLite runs a statement, no other Ruby thread runs, so the statement cannot be
-      # interrupted. While another connection writes, this one waits in short sleeps, so that other
-      # threads can run.
+      # interrupted. While another connection writes, this connection waits in short sleeps, so that
+      # other threads can run.
       #
       # @api private
       class Sqlite < Connection
@@ -115,9 +115,10 @@ module Plock
           @cut_off = nil
         end
 
-        # SQLite calls this while it holds a mutex of the connection. No mask prevents a signal
-        # handler from raising here, and then the mutex would stay locked. So this keeps the
-        # exception, which is raised after SQLite has returned.
+        # SQLite calls this method while it holds a mutex of the connection. If the method raised an
+        # exception, the mutex would stay locked. A signal handler can raise an exception here in
+        # spite of any mask. So this method only keeps the exception, and the caller raises it after
+        # SQLite has returned.
         def wait_for_others(count)
           return false if Clock.now >= @deadline || Thread.pending_interrupt?
 

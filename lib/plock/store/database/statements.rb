@@ -55,7 +55,8 @@ module Plock
         # The condition that a claim has ended.
         def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
 
-        # If all waiters of a key are gone, makes the key available again.
+        # Deletes the claims that have ended. If a key then has no live waiter, clears its flag
+        # `waiting`, so that a new caller can take the key at once.
         def forget_waiters(places)
           names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
           ["DELETE FROM #{@claims} WHERE name #{names} AND #{over}",

@@ -61,7 +61,7 @@ module Plock
           result = Fiber.current_scheduler ? Aside.wait { @raw.query(text) } : @raw.query(text)
           answer(result.rows, result.affected_rows, result.last_insert_id)
         rescue ::Trilogy::TimeoutError => e
-          raise answered?(e) ? e : late # the server's lock timeout raises the same class
+          raise answered?(e) ? e : late # a lock timeout that the server reports has this class too
         end
 
         def alive?

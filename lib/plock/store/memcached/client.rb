@@ -154,9 +154,10 @@ module Plock
           yield
         end
 
-        # Makes the request on another thread, and waits for it at most `seconds`. While the process
-        # is ending, no thread can start, so {InTime} limits the wait instead. It does not limit
-        # Dalli's handshake, so a request that needs a new connection fails at once.
+        # Makes the request on another thread, and waits at most `seconds` for that thread. While
+        # the process is ending, no thread can start. So the request runs on this thread, and
+        # {InTime} limits its time. {InTime} does not limit Dalli's handshake, so a request that
+        # needs a new connection then fails at once.
         def ask_aside(seconds, &block)
           if Background.over?
             raise late unless sockets.size == servers.size

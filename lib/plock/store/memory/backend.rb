@@ -11,7 +11,8 @@ module Plock
   module Testing
     # The locks of one store in memory, under one mutex and on one clock, which tests can move. A
     # forked child has its own copy. A backend is a task of a {Store::Scheduler}. The scheduler
-    # calls {#expire} when something is due, unless another thread looks at the locks first.
+    # calls {#expire} when a lock has an event that is due, such as the expiry of a lease. If
+    # another thread uses the locks first, that thread carries the event out.
     #
     # @api private
     class MemoryBackend
@@ -188,8 +189,8 @@ module Plock
       end
 
       # @param time [Float] on this backend's clock
-      # @return [Float] seconds since 1970: the present less the age of `time` on this backend's
-      #   clock
+      # @return [Float] the same moment in seconds since 1970. It is as long ago as `time` is on
+      #   this backend's clock
       def since_epoch(time) = Clock.wall - (now - time)
 
       # The methods that {Store::LeaseState} requires of a store. The caller must hold the mutex.
@@ -214,8 +215,8 @@ module Plock
         true
       end
 
-      # Called after a release that failed or was interrupted. The caller may or may not hold the
-      # mutex.
+      # Called after a release that failed or was interrupted. The caller may already hold the
+      # mutex, so this method does not take it.
       def give_back_later(lease, keep)
         @debts << [lease, keep]
         @scheduler.call_later { pay_debts } unless @down

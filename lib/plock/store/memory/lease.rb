@@ -63,7 +63,8 @@ module Plock
         @renew_at = nil
       end
 
-      # For a lease of the parent process. The child neither renews it nor reports it as lost.
+      # Called in a forked child for a lease of the parent process. As a result, the child neither
+      # renews the lease nor reports it as lost.
       def forget
         @renew_at = nil
         @watch = false

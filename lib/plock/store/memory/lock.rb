@@ -7,8 +7,9 @@ module Plock
     # The key has one holder, or several that share it in the same mode. No request is admitted
     # before an earlier one.
     #
-    # Before each look at the lock, {#catch_up} carries out everything that has become due, event by
-    # event. {#alarm_at} says when {#catch_up} must be called at the latest.
+    # Before any use of the lock, the backend calls {#catch_up}, which carries out all events that
+    # have become due. {#alarm_at} says when the backend must call it even if no caller uses the
+    # lock.
     #
     # @api private
     class MemoryLock

@@ -9,13 +9,14 @@ module Plock
     # `wait:`. All stores in Ruby acquire and wait by means of this class. Each of them has the
     # following methods:
     #
-    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}. nil is a refusal
-    #   about which nothing more is known. `how` is the kind of attempt. `:once` does not join the
-    #   wait queue, and `:place` joins it. `:called` comes after another thread called the request
-    #   (see {Place}), and `:look` comes after a pause;
+    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}, or nil for a
+    #   refusal without details. `how` is the kind of attempt. `:once` does not join the wait queue,
+    #   and `:place` joins it. `:called` is an attempt after another thread has called the request
+    #   (see {Place}), and `:look` is an attempt after a pause;
     # - `line_up(request)` returns the {Place} where the request waits;
     # - `take_back(lease, seconds, doubt:)` removes from the server everything that belongs to the
-    #   lease's token. It does so again later if `doubt` says that a request may still arrive;
+    #   lease's token. If `doubt` is true, a request with this token may still reach the server, so
+    #   the method also repeats the removal later;
     # - `take_back_later(lease)` does the same in the background;
     # - `attempt_timeout` returns the seconds that one attempt may take;
     # - `reach` returns a {Reach}, or nil if a request never gives up before `wait:` is over.
@@ -70,7 +71,7 @@ module Plock
       # store continues in the background.
       AT_ONCE_S = 0.1
 
-      # The first waiter asks again this many seconds after the end of the holder's lease.
+      # The first waiter asks the store again this many seconds after the end of the holder's lease.
       LATE_S = 0.001
 
       # Failures that can occur merely because the store is busy with other callers.
@@ -209,7 +210,8 @@ module Plock
         @contended && SLOW.include?(error.code) && !@store.reach&.lost?(error, @called_at)
       end
 
-      # The result of the last attempt may be unknown, so its token is never used again.
+      # Prepares the next attempt after a failed one. The server may still carry out the failed
+      # attempt, so the next one has a new token.
       def start_again
         @store.take_back_later(@lease) if @doubt || @queued
         @doubt = @queued = @failed = false

@@ -5,17 +5,17 @@ require_relative "turn"
 
 module Plock
   class Store
-    # Runs, on a separate thread, a block that might take too long. The caller can then give up
-    # waiting for the block, even while the caller itself must not be interrupted. A fiber can use
-    # this to wait for blocking calls that its scheduler does not support. While the process is
-    # ending, no thread can start, so the block runs on the caller's thread.
+    # Runs, on a separate thread, a block that might take too long. So the caller can stop waiting
+    # for the block when time is up, even if the caller has masked interrupts. A fiber can use this
+    # to wait for blocking calls that its scheduler does not support. While the process is ending,
+    # no thread can start, so the block runs on the caller's thread.
     #
     # @api private
     module Aside
       class << self
-        # Runs the block, and waits for it. If the caller is interrupted, or the time is over, the
-        # caller continues at once, while the block may still be running. So no other code may use
-        # the objects that the block uses.
+        # Runs the block on another thread, and waits for that thread. If the caller is interrupted,
+        # or the time is over, the caller continues at once, while the block may still be running.
+        # So no code outside of the block may use the objects that the block uses.
         #
         # @param lasting [Boolean] does the block run to its end even if the caller no longer waits?
         # @return [Array(Object), nil] the block's value, in an array; nil: the time was over
@@ -41,8 +41,8 @@ module Plock
           end
         end
 
-        # Runs the block without a time limit. If the caller is interrupted, it kills the other
-        # thread, and continues after that thread has ended.
+        # Runs the block on another thread, and waits for that thread without a time limit. If the
+        # caller is interrupted, this method kills that thread, and waits until it has ended.
         def wait(&block)
           thread = over = nil
           uninterrupted do
@@ -64,10 +64,10 @@ module Plock
 
         private
 
-        # Masks interrupts while a thread is launched and assigned to a variable. An interrupt
-        # between these steps would leave a thread that the caller cannot kill. A signal handler can
-        # still raise there. So the thread also assigns itself to the variable, and does nothing
-        # if its caller has already given up.
+        # Masks interrupts while the caller launches a thread and assigns it to a variable. An
+        # interrupt between these two steps would leave a thread that the caller cannot kill. The
+        # mask does not keep a signal handler from raising between them. So the new thread also
+        # assigns itself to the variable, and runs no block if its caller has already given up.
         def uninterrupted(&block) = Thread.handle_interrupt(UNINTERRUPTED, &block)
       end
     end

@@ -9,11 +9,11 @@ module Plock
     # all such connections of the process.
     #
     # Most locks are held for less than LOOK_S, and waking a thread costs more than such a lock. So
-    # while connections are added and removed, nothing wakes this thread. It looks once every
-    # LOOK_S, and never sees most of the connections. When no connection has been added for a
-    # while, the thread sleeps until a socket has data, or a connection is added or removed. Awake
-    # or asleep, the thread notices a loss within about LOOK_S. If a socket is unknown, this takes
-    # up to UNSEEN_S.
+    # while connections are added and removed, nothing wakes this thread. It wakes by itself once
+    # every LOOK_S, and checks the connections. Most connections are removed before the thread has
+    # checked them once. When no connection has been added for a while, the thread sleeps until a
+    # socket has data, or a connection is added or removed. In both modes, it notices a loss within
+    # about LOOK_S. If the socket is unknown, the sleeping thread takes up to UNSEEN_S.
     #
     # A watched connection has two methods. `watched_io` returns the IO of its socket, or nil.
     # `notice_end` checks the connection, and returns `:live`, `:busy` if another thread uses it, or
@@ -88,7 +88,8 @@ module Plock
 
       # Decides whether the thread goes to sleep now.
       #
-      # @return [Hash, nil] the connections and their IOs; nil: there have been none for a while
+      # @return [Hash, nil] the connections and their IOs; nil: the thread must end, because there
+      #   have been no connections for a while
       def current
         @lock.synchronize do
           @watched.delete_if { |_one, io| io&.closed? }
@@ -130,8 +131,8 @@ module Plock
         end
       end
 
-      # Makes the thread look again after LOOK_S. If it slept instead, the data that is already in
-      # the socket would wake it at once.
+      # Keeps the thread awake, so that it checks the connections again after LOOK_S. If it slept
+      # instead, unread data in a socket would wake it at once, again and again.
       def look_again
         @lock.synchronize { @looks_left = [@looks_left, 1].max }
       end

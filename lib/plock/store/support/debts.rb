@@ -6,9 +6,9 @@ require_relative "../../clock"
 
 module Plock
   class Store
-    # The releases and undos that the stores in Ruby still have to make in the background. Their
-    # threads end with the process, so the process waits for them before it ends, though not for
-    # long.
+    # The releases and undos that the stores in Ruby still have to make in the background. The
+    # stores' threads end with the process. So before the process ends, it waits for a short time
+    # until these releases and undos are made.
     #
     # @api private
     module Debts
@@ -18,7 +18,7 @@ module Plock
       @paid = ConditionVariable.new
 
       class << self
-        # @param until_time [Float] a time of {Clock}, from which on there is nothing to release
+        # @param until_time [Float] a time of {Clock}; after it, there is nothing left to release
         # @return [Object] the debt, for {#pay}
         def add(until_time)
           debt = Object.new
@@ -51,8 +51,8 @@ module Plock
           @owed = {}.compare_by_identity
         end
 
-        # Forgets debts that were not paid in time, because no attempt at a release succeeded. Looks
-        # at the oldest debts first, and stops at one that has not expired.
+        # Forgets debts that were not paid in time, because no attempt at a release succeeded. Goes
+        # through the debts from the oldest on, and stops at the first one that has not expired.
         def forget_expired
           now = Clock.now
           @owed.shift while @owed.any? && @owed.first.last <= now

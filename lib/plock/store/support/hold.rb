@@ -21,8 +21,8 @@ module Plock
       private_constant :DUMP
 
       # Releases the lease of a hold that was garbage-collected without a release, and warns. The
-      # proc must not refer to the hold. It takes no mutex, because the thread that it interrupts
-      # may hold that mutex.
+      # proc must not refer to the hold, because the hold would then never be collected. The proc
+      # takes no mutex, because the thread that it interrupts may hold that mutex.
       def self.finalizer(state)
         proc { Dispatcher.post(-> { abandon(state) }) if state.forgotten? }
       end

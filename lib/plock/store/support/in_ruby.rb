@@ -175,7 +175,8 @@ module Plock
 
       def request_for(lease, ttl) = AcquireRequest.new(self, lease, ttl)
 
-      # Returns a copy that keeps the current token when the lease gets a new one.
+      # Returns a copy of the lease, with which a background call can undo the current attempt. The
+      # lease itself may have a new token by then.
       def stand_in_for(lease) =
         LeaseState
           .new(self, lease.key, lease.token, share: lease.share)

@@ -17,7 +17,7 @@ module Plock
       RENEWALS_PER_TTL = 3
 
       # At first, for at most this many seconds, an automatically renewed lease is neither renewed
-      # nor watched for breaks. Most blocks are shorter.
+      # nor watched for breaks. Most blocks are shorter, so their leases cost no request for this.
       LATER_S = 0.25
 
       # How many times a failed renewal is repeated within one ttl.
@@ -150,12 +150,13 @@ module Plock
           ours
         ensure
           Interrupts.complete do
-            # a lease of {ByOwner} has no `valid_until`, and its owner may release it again
+            # repeats the release later, except for a lease of {ByOwner}, which has no
+            # `valid_until`: its owner can repeat the release
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
         end
       ensure
-        # a fiber that was stopped while it waited for its turn has not released the lease yet
+        # a fiber that was stopped while it waited for the mutex has not released the lease yet
         release_later(keep) if @ended.nil? && @valid_until
       end
 
@@ -213,7 +214,7 @@ module Plock
       # Reserves the lease for this thread until {#end_turn}, so that no other thread asks the
       # store about it.
       #
-      # @return [Boolean] false: another thread is asking; the scheduler tries again soon
+      # @return [Boolean] false: another thread is asking it; the scheduler tries again soon
       def take_turn
         return @renewing = true if @lock.try_lock
 
@@ -312,8 +313,8 @@ module Plock
       def clock = Clock
 
       # If the answer to an extension is lost, the server may still carry out the extension at any
-      # time, and perhaps shorten the lease. Until a later extension is answered, renewals therefore
-      # ask for the shorter of the old and the new TTL.
+      # time. An extension with a shorter TTL would then shorten the lease. So renewals ask for the
+      # shorter of the old and the new TTL, until the store has answered a later extension.
       def doubting(ttl)
         answered = false
         ours = yield

@@ -126,7 +126,7 @@ module Plock
           @closed = true
           idle = @idle
           count = @count - idle.size
-          # no signal handler can run between these assignments
+          # no signal handler can run between these assignments: all are made, or none is
           @idle = []
           @count = count
           idle
@@ -178,7 +178,7 @@ module Plock
           next unless begun
 
           state = @lock.synchronize do
-            @made = true if connection # from now on, none is opened while the process ends
+            @made = true if connection # after the first one, none is opened while the process ends
             @all << connection if connection
             loan.connection = connection
             loan.state = FULFILLED[loan.state]
@@ -194,14 +194,14 @@ module Plock
       # @return [Boolean] was there a connection, or room for one?
       def reserve(loan, more)
         @lock.synchronize do
-          # while the process ends, nothing would close a new connection
+          # a new connection is refused while the process ends, because nothing would close it
           next false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
 
           loan.connection = @idle.last
           loan.pool_pid = @pid
           idle = @idle[0...-1]
           count = loan.connection ? @count : @count + 1
-          # no signal handler can run between these assignments
+          # no signal handler can run between these assignments: all are made, or none is
           @idle = idle
           @count = count
           loan.state = :lent
@@ -221,7 +221,7 @@ module Plock
         Interrupts.complete do
           @lock.synchronize do
             waiting = waits ? @waiting - 1 : @waiting
-            # no signal handler can run between these assignments
+            # no signal handler can run between these assignments: all are made, or none is
             @waiting = waiting
             waits = false
           end
@@ -255,7 +255,7 @@ module Plock
         @lock.synchronize do
           idle = @idle + kept
           count = @count + kept.size - 1
-          # no signal handler can run between these assignments
+          # no signal handler can run between these assignments: all are made, or none is
           loan.state = nil
           @idle = idle
           @count = count

@@ -9,9 +9,9 @@ module Plock
     #
     # @api private
     class Reach
-      # Failures that say nothing about the server, because this process caused them: all
-      # connections are in use. Once the server is unreachable, these failures count, because the
-      # outage may be why the connections are in use.
+      # The failures that this process causes itself, because all its connections are in use. They
+      # do not show that the server is unreachable. But once another failure has shown that, these
+      # failures count too, because the outage may be what keeps the connections in use.
       OWN_FAULTS = %i[saturated].freeze
       private_constant :OWN_FAULTS
 

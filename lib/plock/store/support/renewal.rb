@@ -16,7 +16,8 @@ module Plock
     class Renewal
       def self.call(store, leases) = new(store, leases.select(&:take_turn)).call
 
-      # @param leases [Array<LeaseState>] whose turns have been taken
+      # @param leases [Array<LeaseState>] leases that {LeaseState#take_turn} has reserved for this
+      #   thread
       def initialize(store, leases)
         @store = store
         @asked_at = Clock.now
@@ -56,8 +57,8 @@ module Plock
         end
       end
 
-      # Ends the turn of a lease as soon as its answer has arrived. It does not wait for the
-      # answers of other leases, whose connections may be silent.
+      # Ends the reservation of a lease as soon as the answer about this lease has arrived. It does
+      # not wait for the answers about other leases, because their connections may be silent.
       def end_turn(lease)
         return unless @turns.delete(lease)
 

@@ -89,7 +89,7 @@ module Plock
             @entries[task] = Entry.new(at, task)
           )
           if !@thread&.alive? then @thread = Background.launch("plock scheduler") { work }
-          elsif at < @wakes_at then @moved.signal # only then: waking it costs more than most leases
+          elsif at < @wakes_at then @moved.signal # only if needed: a wake costs more than a lease
           end
         end
       end
@@ -142,7 +142,7 @@ module Plock
       end
 
       # Ends the leases whose renewal the store has not answered in time. If another thread is
-      # asking about a lease, that lease is checked again later.
+      # asking the store about a lease, this checks the lease again after LOOK_S.
       def end_those_in_hand
         left = @renewing.tasks.reject(&:expire)
         next_end = left.map(&:valid_until).min || Float::INFINITY
@@ -159,7 +159,7 @@ module Plock
             return due if due.any? || now >= @next_end
 
             idle = @entries.empty?
-            # the renewals in hand may have been answered, so {#work} must look at them again
+            # the worker's renewals may be over by now: if {#work} gets no task, it checks them
             return [] if idle && @next_end.finite? && now >= idle_until
             return end_thread if idle && now >= idle_until
 

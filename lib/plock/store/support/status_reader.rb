@@ -70,7 +70,8 @@ module Plock
           told += items.size
           next unless budget || items.empty? || told >= inside + waiting
 
-          # The store returns holders in the order in which their leases end.
+          # The store returns holders in the order in which their leases end. The fence sorts them
+          # in the order in which they acquired the key.
           return [holders.sort_by { |holder| holder.fence || Float::INFINITY }, waiters]
         end
       end

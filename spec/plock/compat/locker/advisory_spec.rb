@@ -53,7 +53,7 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
     line = proxy(["127.0.0.1", Support::Postgres.shared.port])
     far = Support::Postgres.shared.tcp_config(port: line.port)
     connect_base(Support::Lockers.connect("Late#{SecureRandom.hex(4)}", far))
-    described_class.run("#{key}:other") { nil } # connects
+    described_class.run("#{key}:other") { nil } # connects before the proxy delays replies
     line.delay(:reply, 0.6)
     patience = { blocking: true, block_timeout: 1 }
     expect(described_class.run(key, patience) { raise "entered" }).to be(false)

@@ -160,14 +160,14 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: key).count).to be(1)
     end
 
-    # If two callers that insert the same row both kept the gap for that row locked, they would
-    # deadlock.
+    # InnoDB can lock the gap in which a missing row would be. If two callers kept that lock until
+    # they inserted the row, they would deadlock.
     it "waits for another caller that makes the same row, and keeps nothing locked meanwhile",
        if: %i[mysql2 trilogy].include?(name) do
       connection = model.lease_connection
       waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' " \
               "AND trx_query LIKE #{connection.quote("%#{key}%")}"
-      # the server updates this table at most once every 0.1 s
+      # the server updates innodb_trx at most once every 0.1 s
       look = -> do
         connection.uncached do
           connection.select_value("SELECT SLEEP(0.15)") && connection.select_value(waits)
@@ -229,7 +229,7 @@ Support::Databases::NAMES.each do |name|
       child = owner = nil
       mine.run do
         child = Process.fork
-        next unless child # the child also leaves the block
+        next unless child # in the child, the block ends here
 
         expect(Process.wait2(child).last).to be_success
         owner = row.locked_by

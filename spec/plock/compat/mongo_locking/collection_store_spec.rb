@@ -23,8 +23,9 @@ RSpec.describe Mongo::Locking::CollectionStore do
 
   describe "seen as any store" do
     let(:server) { StandIn::Server.new }
-    let(:share_of_steps) { [1, 2] } # only every second step, as memcached's specs run the same code
-    let(:name_in_store) { /\A#{key}\0:\h{64}\z/ } # the document has the plain key
+    # interrupts only every second step, because the specs of memcached run the same Ruby code
+    let(:share_of_steps) { [1, 2] }
+    let(:name_in_store) { /\A#{key}\0:\h{64}\z/ } # the documents have the plain key
 
     it_behaves_like "a store", described_class::UNABLE
   end
@@ -167,7 +168,8 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(store.acquire(key, wait: 5) { document["refcount"] }).to be 1
     end
 
-    # When the gem takes over a lock, it writes the time in a separate, second step.
+    # When the original gem takes over an expired lock, it first changes the count, and then writes
+    # the new time. Between the two steps, the lock still looks expired.
     it "does not take over what one of them has just taken over" do
       older.acquire(lifetime: -1)
       expect(store.try_acquire(key)).to be_nil
@@ -228,7 +230,8 @@ RSpec.describe Mongo::Locking::CollectionStore do
       end
     end
 
-    # If another process's clock is ahead, it may take over a lock that has not expired here yet.
+    # A process whose clock is ahead may take over a lock that has not yet expired by this process's
+    # clock.
     it "does not renew what one of them has taken over too early" do
       lease = store.acquire(key, ttl: 30)
       server.change(

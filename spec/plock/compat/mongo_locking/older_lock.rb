@@ -6,8 +6,8 @@
 class OlderMongoLock
   INTERVAL = 0.02
 
-  # Called after the count is incremented and before the time is written, because the gem does that
-  # in two steps.
+  # A callable that an example can run between the two steps of an acquire: after the count is
+  # incremented, and before the time is written.
   attr_writer :between
 
   # @param collection [StandIn::OldCollection]

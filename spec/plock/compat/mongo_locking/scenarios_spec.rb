@@ -15,7 +15,7 @@ RSpec.describe "Scenarios of Mongo::Locking" do
   let(:flow) { MongoModels::JobFlow.new(item) }
 
   before do
-    folder # all processes must use the same one
+    folder # made before the forks, so that all processes use the same folder
     Mongo::Locking.configure(**where)
   end
 
@@ -25,7 +25,7 @@ RSpec.describe "Scenarios of Mongo::Locking" do
 
   # A process that holds the lock until the example sends it a message.
   def holder(instance)
-    order # all processes must use the same one
+    order # made before the fork, so that both processes lock the same order
     child do |parent|
       instance.lock do
         parent.tell(:holds)

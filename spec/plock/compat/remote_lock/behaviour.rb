@@ -193,7 +193,8 @@ RSpec.shared_examples "a remote lock" do
       await_sleep(background { lock.synchronize(key) { raise "entered" } }).kill.join
       leave << true
       holder.join
-      # A waiter that has given up may leave the queue in the background, a moment later.
+      # The acquire needs retries, because the interrupted waiters may leave the queue in the
+      # background, a moment later.
       expect(lock.synchronize(key, retries: 9) { :mine }).to be :mine
     end
   end
@@ -255,7 +256,7 @@ RSpec.shared_examples "a remote lock" do
       said = warnings do
         lock.synchronize(key) do
           child = Process.fork
-          next unless child # the child also leaves the block
+          next unless child # in the child, the block ends here
 
           ended = Process.wait2(child).last
           kept = lock.acquired?(key)

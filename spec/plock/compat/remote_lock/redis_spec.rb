@@ -162,8 +162,8 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(served).to eq [0, 1, 2]
     end
 
-    # With the original gem, the waiter would sleep between its tries, for 10 to 20 s before the
-    # last one. The benchmark remote_lock measures the time on an idle machine.
+    # A waiter of the original gem polls. Before its last try, it sleeps for 10 to 20 s. The
+    # benchmark remote_lock measures how soon a waiter of plock enters on an idle machine.
     it "wakes the next waiter, which does not poll", :timing do
       at_most(0.01) do
         took = Array.new(21) do

@@ -20,7 +20,8 @@ RSpec.describe WithTransactionalLock do
 
   # Expects that this library and callers of the `original` lock exclude each other.
   #
-  # @yield waits until a caller waits in the database
+  # @yield runs while this library has the lock, and must wait until the database reports that the
+  #   `original` caller is waiting for it
   def expect_to_exclude_each_other
     waiter = left_at = nil
     model.with_transactional_lock(lock) do
@@ -235,15 +236,15 @@ RSpec.describe WithTransactionalLock do
       2.times { expect_to_exclude_each_other { await_lock_wait(model) } }
     end
 
-    # Deletes the rows, and waits until the database has purged them. After that, they no longer
-    # divide the gaps.
+    # Deletes the rows of all locks, and waits until the database has purged them. Before that, the
+    # deleted rows would still divide the gaps that InnoDB locks.
     def clean_up_in_another
       in_another(model) { WithTransactionalLock::MySqlHelper.cleanup(model) }
       model.lease_connection.execute("SET GLOBAL innodb_max_purge_lag_wait = 0")
     end
 
-    # Makes three neighbouring rows. The middle one is rolled back while another caller waits for
-    # it.
+    # Picks three neighbouring names. The first caller makes the row of the middle name, and rolls
+    # it back while a second caller waits for it. Expects the other two names to be free.
     def expect_neighbours_to_be_free
       ids =
         Array

@@ -22,14 +22,14 @@ void plock_group_free(plock_group *group);
 /* Each of these functions begins an operation and does no I/O. They return PLOCK_OK, PLOCK_MISUSE
  * or PLOCK_IN_USE, as the functions for one lease do (plock/lease.h).
  *
- * An acquire makes one attempt, which takes at most attempt_timeout. Within that limit, it may take
- * patience->wait or the rest of attempt_timeout, whichever is longer. The rest is attempt_timeout
- * minus patience->asking, and at least 20 ms.
+ * plock_group_acquire makes one attempt. The attempt may take the longer of two spans:
+ * patience->wait, or attempt_timeout minus patience->asking (at least 20 ms). It never takes longer
+ * than attempt_timeout. A group with a named owner's lease (plock_lease_own) cannot be acquired.
  *
- * A release skips leases that are not held. It does not skip a lease with a named owner
- * (plock_lease_own), because it releases that lease by the owner's name. A group cannot acquire
- * such a lease. The released keys stay taken for `keep`. If a release cannot reach the server, the
- * worker thread repeats it, but not for leases with a named owner (plock/redis.h). */
+ * plock_group_release skips leases that are not held. A lease with a named owner is not skipped,
+ * because it is released by its owner's name. The released keys stay taken for `keep`. If a release
+ * cannot reach the server, the worker thread repeats it, but not for leases with a named owner
+ * (plock/redis.h). */
 PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group,
                                                 const plock_acquire_options *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);

@@ -17,14 +17,14 @@ typedef struct plock_interest {
     /* The wait ends when this waker is woken. Used only if fd is -1. NULL: no waker. An event loop
      * polls the waker's descriptor, and then clears the waker. */
     plock_waker *waker;
-    /* true: the worker thread does the awaited work, but the thread in plock_await may do it
-     * instead */
+    /* true: either the worker thread does the awaited work, or the thread that waits in plock_await
+     * does it */
     bool helps;
     /* A place in shared memory where plock_await may sleep instead of waiting for the waker. The
      * sleep also ends when the waker is woken. NULL: no such place. */
     const plock__parking_slot *parking_slot;
-    /* plock_await_answer calls this function to read the answer from `source` before the next step
-     * asks for it. NULL: plock_await_answer only waits. */
+    /* plock_await_answer calls this function to read the answer from `source`, so that the
+     * operation's next step finds the answer already read. NULL: plock_await_answer only waits. */
     plock_status (*read_ahead)(const struct plock_interest *);
     void *source;
 } plock_interest;
@@ -47,8 +47,8 @@ plock_status plock_await(const plock_interest *interest, plock_waker *interrupt)
  * `read_ahead`, the function may return PLOCK_OK before the interest is ready. */
 plock_status plock_await_answer(const plock_interest *interest);
 
-/* Makes the worker thread do the awaited work. If an interest has `helps`, a thread that waits for
- * it without plock_await must call this first. */
+/* Makes the worker thread do the awaited work. A thread that waits for an interest with `helps`,
+ * but not in plock_await, must call this function before it waits. */
 void plock_have_led(void);
 
 #endif

@@ -102,13 +102,14 @@ PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_loc
 PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease,
                                                       const plock_local_acquire_options *terms);
 
-/* Begins to adopt a lease that was left (plock_lease_leave). `left` is the owner that left it. The
- * lease gets a new owner (that of `terms`, or a fresh token) and a greater fence, so it can be
- * adopted only once. After the adoption the lease ends when this process ends.
+/* Begins to adopt a lease that was left (plock_lease_leave). `left` is the owner that left the
+ * lease. The lease gets a new owner (terms->owner, or a fresh token) and a greater fence, so it can
+ * be adopted only once. After the adoption the lease ends when this process ends.
  *
  * If terms->ttl is 0, the lease keeps its expiry. If the earlier owner acquired the lease with an
- * at_least, terms->at_least can lengthen that span but not shorten it. The operation also uses
- * max_hold, renews, automatic and watched. It ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
+ * at_least, terms->at_least can lengthen that span but not shorten it. Of `terms`, the operation
+ * also uses max_hold, renews, automatic and watched. The operation ends with PLOCK_OK,
+ * PLOCK_NOT_OWNER or a failure. */
 PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left,
                                                     size_t length,
                                                     const plock_local_acquire_options *terms);

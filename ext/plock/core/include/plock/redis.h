@@ -32,8 +32,8 @@ typedef struct plock_acquire_options {
     bool insists;
     bool endures; /* retry even if the server is unreachable for longer than unavailable_timeout;
                    * `insists` implies this */
-    /* Processes of the older Ruby implementation use the lock as well. They poll, so they must get
-     * a chance to acquire it. */
+    /* true: processes of the older Ruby implementation use the lock as well. They poll, so they
+     * must get a chance to acquire the lock. */
     bool shares;
     /* how many replicas must confirm the lease, each extension and each renewal; 0: as many as the
      * store's option says */

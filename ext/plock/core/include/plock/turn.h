@@ -39,7 +39,7 @@ typedef struct plock_lease_use {
     bool queued, begun;
 } plock_lease_use;
 
-/* Enters the queue, ahead of all later callers. The turn must not move in memory until its
+/* Enters the queue, ahead of all later callers. The struct must not move in memory until its
  * operation is over or cancelled. */
 void plock_lease_use_take(plock_lease_use *turn);
 

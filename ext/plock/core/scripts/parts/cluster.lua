@@ -19,22 +19,23 @@ end
 function redis.call(name, ...)
   local reply = server.pcall(name, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  -- Newer servers reply 'rehashing of the slot' if a command has several keys and only some of them
-  -- are on this node.
+  -- If a command has several keys, and only some of them are on this node, older servers reply 'non
+  -- local key', and newer servers 'rehashing of the slot'.
   if string.find(reply.err, 'non local key', 1, true) or
      string.find(reply.err, 'rehashing of the slot', 1, true) then
     return elsewhere(name, ...)
   end
   if string.find(reply.err, 'run this command', 1, true) then
     local said = {err = "NOPERM " .. name .. ": this user has no permission to run the command"}
-    -- Redis 6 has no REDIS_VERSION, and accepts no table as an error.
+    -- Redis 6 accepts no table as an error, so it gets a text. Only newer servers have
+    -- REDIS_VERSION.
     error(server.REDIS_VERSION and said or '-' .. said.err, 0)
   end
   return server.call(name, ...)
 end
 
 -- Returns the name of the lock's note, a key that ends in ':node'. Returns false if the user may
--- not call CLUSTER MYID. Then no lock counts as moved.
+-- not call CLUSTER MYID. Without a note, no lock counts as moved.
 -- The note is needed because PUBLISH reaches the listeners on all nodes, but counts only those on
 -- this node. Just after a lock has moved to this node, its waiters still listen on the node that
 -- the lock came from.

@@ -20,7 +20,8 @@ local function free(lock, value, window, keep, noted_for)
       look_again(lock, queue, left)
       if keep then
         -- include companion
-        -- PEXPIRE comes before SET, for the reason that extend.lua gives.
+        -- While the server's memory is full, Redis refuses SET, unless the script has already
+        -- written. So PEXPIRE, which needs no memory, comes first.
         redis.call('PEXPIRE', lock, left)
         redis.call('SET', lock, kept(value), 'PX', left)
         -- include lasting

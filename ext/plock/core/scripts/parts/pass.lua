@@ -18,11 +18,11 @@ local function first_alive(records, mine, lock)
 end
 
 -- Reserves the lock for 1 s for the first waiter whose process receives the turn, and returns true.
--- The next waiter is told to look again after that second, because the first waiter may be frozen.
+-- That waiter may be frozen, so the waiter after it is told to ask for the lock after that second.
 -- Returns false if the queue is empty, or if the caller's own record `mine` is next.
 -- Returns nil if the call reached its limit of tries while records were left. The client must then
--- ask again. In case it does not, the function makes the lock's key, if it exists, expire within
--- 1 s.
+-- call the script again. If the client fails to do so, the lock's key, if it exists, would stay
+-- taken for as long as it lasts. So the function makes the key expire within 1 s.
 local function pass(lock, queue, mine)
   local records = redis.call('ZRANGE', queue, 0, 1) -- usually the first waiter is alive
   while records[1] do
@@ -44,9 +44,10 @@ local function pass(lock, queue, mine)
   return false
 end
 
--- Tells the first two waiters that are alive to look again after `left` ms. One message is not
--- enough, because the first waiter may be frozen or about to leave. The function may stop at the
--- limit of tries, because each waiting process looks once a second anyway.
+-- Tells the first two waiters that are alive to ask for the lock again after `left` ms. One message
+-- is not enough, because the first waiter may be frozen or about to leave. If the call has reached
+-- its limit of tries, the function tells no further waiter. That is safe, because each waiting
+-- process asks for the lock once a second even without a message.
 local function look_again(lock, queue, left)
   if tries <= 0 then return end
   local told = 0

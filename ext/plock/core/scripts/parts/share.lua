@@ -23,8 +23,8 @@ local function is_inside(lock, value)
   return tonumber(call('ZSCORE', lock, value) or 0) > now
 end
 
--- Returns the ms until the first lease expires. A waiter need not look earlier, because messages
--- announce all other changes.
+-- Returns the ms until the first lease expires. A waiter need not ask for the share before that
+-- time, because messages announce all changes except the expiry of a lease.
 local function left(lock)
   local first = call('ZRANGEBYSCORE', lock, live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   return first and math.max(1, first - now) or 1
@@ -86,16 +86,16 @@ local function tell_first(lock, queue, kind)
   end
 end
 
--- Sends a message to the first waiter that is alive and to the next one, because the first may be
--- frozen or about to leave.
+-- Sends a message to the first waiter that is alive and to the waiter after it. One message is not
+-- enough, because the first waiter may be frozen or about to leave.
 local function tell_two(lock, queue, kind)
   local first = tell_first(lock, queue, kind)
   local second = first and call('ZRANGE', queue, 1, 1)[1]
   if second then tell(string.match(second, '^%S+ (.*)$') or '', kind, lock) end
 end
 
--- Calls waiters in the queue's order while their shares fit. The next waiter is told to look again
--- after a second, because a called waiter may be frozen.
+-- Calls waiters in the queue's order while their shares fit. A called waiter may be frozen, so the
+-- waiter after the last called one is told to ask again after a second.
 -- Returns true if the caller's own entry `mine` is next, and otherwise the number of called
 -- waiters. If the function reaches the limit of tries after it has called a waiter, the called
 -- waiter calls the next waiters when it acquires its share. If the function reaches the limit

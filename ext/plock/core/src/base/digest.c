@@ -26,7 +26,7 @@ static void prepare(void) {
     sha256 = EVP_sha256();
 #endif
     usable = sha256 && pthread_key_create(&context_key, free_context) == 0;
-    OPENSSL_thread_stop(); /* transport_tls.c says why */
+    OPENSSL_thread_stop(); /* frees OpenSSL's state of this thread; transport_tls.c says why */
 }
 
 static EVP_MD_CTX *context_of_thread(void) {

@@ -19,8 +19,8 @@ static plock_ns pause(unsigned pauses, plock_ns first, plock_ns last, plock_ns a
     return span < PLOCK_MILLISECOND ? PLOCK_MILLISECOND : span;
 }
 
-/* The pause is at most half of the waiter's remaining time, so that the waiter looks again before
- * that time is over. */
+/* The pause is at most half of the waiter's remaining time, so that the waiter looks at the lock
+ * once more before that time is over. */
 plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns left) {
     return pause(pauses, LOOK_FIRST, LOOK_LAST, free_in < left / 2 ? free_in : left / 2);
 }

@@ -59,7 +59,8 @@ static plock__child_handler handlers[12]; /* enough for all modules that have a 
 static unsigned handler_count;
 
 void plock__on_fork(plock__child_handler handler) {
-    plock__enter(); /* a fork holds the lock while it calls the handlers */
+    plock__enter(); /* a fork holds the lock while it calls the handlers, so it never sees an
+                     * incomplete list */
     handlers[handler_count++] = handler;
     plock__leave();
 }

@@ -1,6 +1,6 @@
 /* Random bytes from the system's generator. Each thread fetches many bytes at once. OpenSSL's
- * generator is not used, because it keeps a state for each thread. transport_tls.c says why that is
- * a problem. */
+ * generator is not used, because it keeps a state for each thread. If a thread ends while the
+ * process exits, OpenSSL may free that state twice (transport_tls.c). */
 #ifndef PLOCK__RANDOM_H
 #define PLOCK__RANDOM_H
 

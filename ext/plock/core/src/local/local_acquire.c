@@ -1,5 +1,5 @@
-/* The steps of acquiring a lease of a local store: asking, waiting in the queue, and taking the
- * turn. */
+/* The steps of acquiring a lease of a local store: making a claim, waiting in the queue, and taking
+ * the turn. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -65,7 +65,7 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 }
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
-    /* the claim may still exist, but is no longer wanted */
+    /* the claim may still exist, but the program no longer wants it */
     if (lease->operation == PLOCK__OP_WAITS) plock__local_let_go(lease, 0);
     plock__local_give_waker_back(lease);
     plock__local_dismiss(lease);
@@ -82,9 +82,9 @@ static plock_status holds(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* Makes a claim. In the critical section. Returns PLOCK_OK if the claim holds the key, PLOCK_AGAIN
- * if the claim waits, or a failure. Returns PLOCK_REFUSED if no claim was made, because the key is
- * held or has waiters. */
+/* Makes a claim. Runs in the critical section. Returns PLOCK_OK if the claim holds the key,
+ * PLOCK_AGAIN if the claim waits, or a failure. If the key is held or has waiters, and `waits` is
+ * false, makes no claim and returns PLOCK_REFUSED. */
 static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request,
                           bool waits, plock_ns now) {
     plock__local_map *map = lease->map;
@@ -111,8 +111,9 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
     return admitted ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* Registers the new waiter, and looks once on its behalf. Runs in the critical section, so that no
- * process can admit the waiter before the attendant knows its lease. */
+/* Registers the new waiter, and looks at the queue once on the waiter's behalf. Runs in the
+ * critical section, so that no process can admit the waiter before the attendant knows the waiter's
+ * lease. */
 static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
     plock__enter();
     plock__local_set_state(lease, PLOCK__LEASE_WAITING);
@@ -120,8 +121,8 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     const bool attended = lease->map->attendant;
     plock__leave();
     lease->operation = PLOCK__OP_WAITS;
-    /* if another thread has failed to start the attendant, nothing would wake this waiter, so its
-     * wait ends */
+    /* without an attendant (another thread has failed to start it), nothing would wake this waiter,
+     * so its wait ends */
     if (!attended) plock__local_taken_away(lease);
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook))
         *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
@@ -139,9 +140,10 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* Returns true if the acquire must try again in a moment. The file, or a folder above it, may soon
- * be back, or this process may soon let go of its lost leases. The acquire keeps trying for up to a
- * second, or until its own time to wait is over. */
+/* Returns true if the acquire must try again in a moment, because its file is missing or lost. The
+ * path may soon lead to the file again. Or this process may soon let go of its leases in the lost
+ * file, and can then open a new file. The acquire keeps trying for up to a second, or until its own
+ * time to wait is over. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
@@ -155,15 +157,17 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
-    /* If the lease waited in a file that was truncated or written over, no process can replace that
-     * file before all its users have noticed the loss. So the acquire tries again. */
+    /* The lease may have waited in a file that was truncated or written over. No process can
+     * replace that file before all its users have noticed the loss. So the acquire tries again
+     * until the file has been replaced. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
     if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest))
         return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    /* If a lease that has a waker is not admitted, it is queued at once. So it needs an attendant
-     * now. If the file was replaced, the new file may have no attendant yet. */
+    /* If claim() does not admit a lease with a waker, the lease is queued in the same call. A
+     * queued lease needs an attendant, so the attendant is started before. The attendant of an
+     * earlier file does not serve a file that has replaced it. */
     if (!status && (lease->watching == PLOCK__WATCHED || lease->waker))
         status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->watching == PLOCK__WATCHED_LATER)
@@ -184,7 +188,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         if (answer == PLOCK_REFUSED) {
             if (!lease->terms.wait) return refused(lease);
             status = prepare_to_wait(lease);
-            continue; /* ask again, now with a waker */
+            continue; /* ask again: because the lease has a waker now, a claim that is not admitted
+                       * waits */
         }
         if (answer == PLOCK_AGAIN) {
             plock__local_heed(lease, &outlook);
@@ -214,7 +219,7 @@ static plock_status outcome(plock_local_lease *lease) {
     return state == PLOCK__LEASE_HELD || state == PLOCK__LEASE_LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
 }
 
-/* Takes the turn if it has come. In the critical section. */
+/* If the claim was handed over, takes its turn. Runs in the critical section. */
 static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
     if (!plock__local_still(lease, PLOCK__HANDED)) return;
     plock__local_take_turn(lease->map, lease->claim, now);
@@ -228,7 +233,8 @@ static plock_status leave_queue(plock_local_lease *lease, plock_interest *intere
     plock_status status =
         plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND),
                            interest, &lease->base.error);
-    /* the acquire has timed out, and the worker thread will end the claim */
+    /* the acquire has timed out, although its claim still exists; the worker thread will end the
+     * claim */
     if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
     if (status) return status;
     const bool admitted = plock__local_admitted(lease);
@@ -267,7 +273,8 @@ static plock_status take_turn(plock_local_lease *lease, plock_interest *interest
     const plock_ns until = atomic_load(&map->claims[lease->claim].until);
     lease->base.held = plock__local_still(lease, PLOCK__HELD) && now < until;
     if (!lease->base.held) return PLOCK_NOT_OWNER;
-    /* The worker thread already knows a lease that is watched from the start. */
+    /* A lease that is watched from the start stays registered. All others leave the attendant's
+     * list. */
     if (lease->watching != PLOCK__WATCHED) plock__local_has_turn(lease);
     if (lease->watching == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
     return PLOCK_OK;
@@ -356,11 +363,12 @@ static plock_status wait_in_queue(plock_local_lease *lease, plock_interest *inte
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
-    /* If the file is lost, the acquire starts over, because the key may be free in a new file. */
+    /* The acquire starts over if the thread came too late for its turn (PLOCK_NOT_OWNER). It also
+     * starts over if the file is lost, because the key may be free in a new file. */
     const bool over = status == PLOCK_NOT_OWNER ||
                       plock__local_may_retry(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;
-    /* the claim still waits, but no attendant is left to wake the waiter */
+    /* true: the claim still waits, but the attendant has ended and cannot wake the waiter */
     const bool uncalled = plock__local_still(lease, PLOCK__WAITING);
     if (over || (ousted && !uncalled)) return start_over(lease, interest);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);

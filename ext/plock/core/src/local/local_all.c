@@ -69,7 +69,7 @@ static plock_status take(const group *p, const plock__local_wait_request *wait_r
 }
 
 /* If there is no room, take() gives the acquired keys back, and a sweep makes room. Both may admit
- * waiters, so the keys must then be checked again. */
+ * waiters, so first_taken() must check the keys again before the next attempt. */
 static plock_status take_if_free(const group *p, const plock__local_wait_request *wait_requests,
                                  plock_ns now, size_t *refused, plock_error *error) {
     plock_status status;

@@ -1,7 +1,9 @@
 /* The attendant is a job of the worker thread for the claims of this process in a local store. It
- * listens to the process's waker, and wakes waiters whose turn has come. When a waiter must look at
- * its queue again, the attendant looks on the waiter's behalf, by calling plock__local_look for the
- * waiter's claim. */
+ * listens to the process's waker, and wakes waiters whose turn has come.
+ *
+ * To look on behalf of a waiter means to call plock__local_look for the waiter's claim. A look ends
+ * the claims of dead processes ahead of the waiter, and takes the waiter's turn if it has come. The
+ * lease is said to look, or has to look, although the attendant does this work. */
 #include "local/local_attendant.h"
 
 #include "base/container.h"
@@ -25,22 +27,24 @@ static void look_at_latest(plock_local_lease *lease, plock_ns at) {
     if (at < lease->look.at) plock__local_look_at(lease, at);
 }
 
-/* A retained lease whose look is due, and its claim. By the time the attendant looks, the lease may
- * have a different claim or none. */
+/* A lease for which the attendant must look now, and the claim that the lease had when it was
+ * chosen. By the time the attendant looks, the lease may have a different claim or none. The struct
+ * has a reference to the lease. */
 typedef struct looker {
-    plock_local_lease *lease; /* NULL: none is due */
+    plock_local_lease *lease; /* NULL: the attendant need not look for any lease now */
     uint32_t claim;
     uint64_t serial;
 } looker;
 
-/* Does the lease still have that claim? Call with the lock held. */
+/* Does the chosen lease still have the claim with which it was chosen? Call with the lock held. */
 static bool there(const plock__local_attendant *attendant, const looker *who) {
     return who->lease->registered && who->lease->map == attendant->map &&
            who->lease->serial == who->serial;
 }
 
-/* Does the same as plock__local_heed, but within the attendant's step, so it also begins
- * watches. */
+/* Sets when the attendant next looks on behalf of the lease, as plock__local_heed does. Runs in the
+ * attendant's step, so it can also begin the watches on processes that plock__local_heed cannot
+ * begin. */
 static void heed(plock__local_attendant *attendant, const looker *who,
                  const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + PLOCK__LOCAL_IN_ANY_CASE,
@@ -59,8 +63,9 @@ static void heed(plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Runs in the waiting thread, which begins no watches on processes itself. If a watch is missing,
- * the attendant looks at once, and begins the watch. Usually all watches exist. */
+/* Runs in the waiting thread, which cannot begin watches on processes. If a watch is missing, this
+ * function makes the attendant look at once, and the attendant begins the watch. Usually no watch
+ * is missing. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
     plock__enter();
     plock__local_attendant *attendant = lease->map->attendant;
@@ -78,8 +83,9 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 
 /* --- steps --- */
 
-/* Reads the claims that other processes have written into the waker, and makes their leases
- * look. */
+/* Reads from the waker the numbers of the claims for which other processes have woken this one.
+ * Makes the attendant look on behalf of the leases with these claims. If messages may be missing,
+ * makes it look on behalf of all leases. */
 static void hear(plock__local_attendant *attendant) {
     plock__local_map *map = attendant->map;
     uint32_t claims[PLOCK__LOCAL_HEARD_MAX];
@@ -102,7 +108,8 @@ static void hear(plock__local_attendant *attendant) {
     } while (heard < 0 || heard == PLOCK__LOCAL_HEARD_MAX);
 }
 
-/* Examines all registered leases. This finds changes that no process has reported. */
+/* Compares each registered lease with its claim. This finds changes of claims that no process has
+ * reported. */
 static void review(plock__local_map *map) {
     plock__enter();
     for (unsigned left = map->registered.count; left > 0 && map->registered.first;) {
@@ -116,7 +123,7 @@ static void review(plock__local_map *map) {
     plock__leave();
 }
 
-/* Returns the first lease that is due to look. Call with the lock held. */
+/* Returns the first lease for which the attendant must look by now. Call with the lock held. */
 static looker next_looker(plock__local_map *map, plock_ns now) {
     plock__heap_entry *first = map->registered.looks.first;
     if (!first || now < first->at) return (looker){.lease = NULL};
@@ -127,8 +134,8 @@ static looker next_looker(plock__local_map *map, plock_ns now) {
     return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
 }
 
-/* Runs after a look if the claim no longer waits, or if the file is `lost`. In a lost file, no
- * process will admit the waiter, so its wait ends. */
+/* Applies the outcome of a look after which the claim no longer waits, or after which the file is
+ * `lost`. In a lost file, no process will admit the waiter, so its wait ends. */
 static void conclude(const plock__local_attendant *attendant, const looker *who, bool lost) {
     plock__enter();
     if (there(attendant, who)) {
@@ -138,9 +145,9 @@ static void conclude(const plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Looks on behalf of a waiter, in the critical section. Another process may wake this process first
- * and make the change afterwards, but leaves the critical section only after the change. Returns
- * false if another process was inside. */
+/* Looks on behalf of a waiter, in the critical section. The process that changes the claim may wake
+ * this process before it makes the change. But it leaves the critical section only after the
+ * change, so this function sees the change. Returns false if another process was inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
@@ -156,8 +163,8 @@ static bool look(plock__local_attendant *attendant, const looker *who) {
     }
     const bool lost = status && status != PLOCK_AGAIN;
     if (waits && !lost)
-        heed(attendant, who, &outlook); /* if another process was inside, the attendant looks again
-                                         * in a moment */
+        heed(attendant, who, &outlook); /* if another process was inside, heed() makes the attendant
+                                         * look again in a millisecond */
     else
         conclude(attendant, who, lost);
     plock__local_lease_release(who->lease);
@@ -169,8 +176,8 @@ static bool needed(const plock__local_attendant *attendant) {
            attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* Checks the file, gives a sign of life, and reviews the leases if the last review was long ago or
- * the file is lost. */
+/* Checks the file, and gives a sign of life for this process. If the last review was long ago, or
+ * the file is lost, also reviews the leases. */
 static void check(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored;
     const plock_status checked = plock__local_check(attendant->map, now, &ignored);
@@ -192,8 +199,9 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         const looker due = next_looker(map, now);
         plock_ns at = plock__heap_at(&map->registered.looks);
         if (map->registered.first && attendant->reviews_at < at) at = attendant->reviews_at;
-        /* An earlier deadline stays, even if the waiter that needed it has gone. Otherwise each new
-         * waiter might have to wake the worker thread, which costs more than one needless step. */
+        /* Until the deadline has come, it only becomes earlier, even if the waiter that needed it
+         * has gone. A later deadline would save one needless step. But then the next new waiter
+         * might have to wake the worker thread, which costs more than that step. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *interest =
             (plock_interest){.fd = map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
@@ -230,8 +238,8 @@ static void destroy(plock_job *job) {
     PLOCK__BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
-    /* if step() has already removed this attendant from the map, any leases of the map now belong
-     * to a newer attendant */
+    /* if step() has already removed this attendant from the map, the leases in the map's list
+     * belong to a newer attendant */
     const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
     if (own) plock__local_end_watches(attendant);
@@ -269,7 +277,7 @@ plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
         ears[0] = ears[1] = -1;
     }
     plock__leave();
-    /* these are still open only if another thread opened the waker first */
+    /* `ears` still has descriptors only if another thread opened the waker before this one */
     for (int end = 0; end < 2; end++) plock__close_descriptor(&ears[end]);
     if (first)
         plock__worker_submit(&made->job);

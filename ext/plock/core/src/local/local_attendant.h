@@ -16,11 +16,12 @@ struct plock__local_attendant {
 
     /* Under the lock. */
     plock_ns some_ended_at; /* When a descriptor last reported that a process may have ended. */
-    plock_ns looks_at; /* When the attendant next steps, which may be earlier than necessary. */
+    plock_ns looks_at;      /* When the attendant's next step is due. The step may turn out to have
+                             * nothing to do. */
     /* The watches on processes, by place. */
     plock__local_death_watch *watches[PLOCK__LOCAL_PROCESSES];
-    /* The leases that depend on several watches, or on none. They must look when any watched
-     * process ends. */
+    /* The leases that depend on several watches, or on none. When any watched process ends, the
+     * attendant looks on behalf of all of them. */
     plock_local_lease *told_by_several;
 };
 
@@ -29,15 +30,15 @@ struct plock__local_attendant {
 /* How often the attendant reviews the leases. */
 extern const plock_ns PLOCK__LOCAL_IN_ANY_CASE;
 
-/* Sets when the attendant looks on behalf of the lease, if the lease is registered. 0: in its next
- * step. */
+/* Sets when the attendant next looks on behalf of the lease. 0: in the attendant's next step. Does
+ * nothing if the lease is not registered. */
 void plock__local_look_at(plock_local_lease *lease, plock_ns at);
 
-/* Makes the attendant step at this time or earlier. */
+/* Makes sure that the attendant's next step is at this time or earlier. */
 void plock__local_attend_by(plock__local_attendant *attendant, plock_ns at);
 
-/* Moves the first registered lease to the end of the list. Returns that lease; NULL: there is
- * none. */
+/* Moves the first registered lease to the end of the list, so that the next call gets another
+ * lease. Returns the lease that it has moved; NULL: no lease is registered. */
 plock_local_lease *plock__local_rotate(plock__local_map *map);
 
 /* Checks the lease's claim, and applies a change of the claim to the lease. The map must be
@@ -61,16 +62,17 @@ void plock__local_visit(void);
 /* Does a watch notify the attendant when this process ends? Call with the lock held. */
 bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process);
 
-/* Begins to watch for the end of any process. Returns false as long as the attendant itself must
- * check whether processes have ended. */
+/* Begins to watch for the end of any process, unless that watch exists. As long as this function
+ * returns false, the attendant itself must check whether processes have ended. */
 PLOCK_MUST_USE bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now);
 
-/* Does the same for the end of one process. */
+/* Begins to watch for the end of one process. Returns false if the attendant itself must check
+ * whether this process has ended. */
 PLOCK_MUST_USE bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process,
                                                plock_ns now);
 
-/* From now on, the attendant looks on behalf of the lease as soon as it is notified that a process
- * of the outlook has ended. plock__local_tell_no_more ends this. Call with the lock held. */
+/* Makes the attendant look on behalf of the lease when a watch reports the end of a process that is
+ * in the outlook. plock__local_tell_no_more takes this back. Call with the lock held. */
 void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lease,
                        const plock__local_outlook *outlook);
 void plock__local_tell_no_more(plock_local_lease *lease);

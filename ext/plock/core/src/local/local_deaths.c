@@ -1,4 +1,4 @@
-/* Notifies an attendant when other processes have ended. */
+/* Watches for the ends of other processes, and notifies an attendant when one has ended. */
 #include "local/local_attendant.h"
 
 #include "base/memory.h"
@@ -10,7 +10,8 @@
 struct plock__local_death_watch {
     plock_job job;
     plock__local_death_watch *next;    /* the next watch for the same place */
-    plock_local_lease *told;           /* the leases that must look when the process ends */
+    plock_local_lease *told;           /* the leases for which the attendant must look when the
+                                        * process ends */
     plock__local_attendant *attendant; /* under the lock; NULL: no attendant needs this watch */
     unsigned generation;
     uint64_t process; /* ANY: the watch is for all processes */
@@ -40,8 +41,8 @@ static void forget_all(plock_local_lease **list) {
     while (*list) plock__local_tell_no_more(*list);
 }
 
-/* Makes all leases of the list look, and empties the list. A lease that still waits after its look
- * enters a list again. */
+/* Makes the attendant look on behalf of each lease in the list, and empties the list. If a lease
+ * still waits after the attendant has looked, plock__local_tell adds the lease to a list again. */
 static void all_look(plock_local_lease **list) {
     while (*list) {
         plock__local_look_at(*list, 0);
@@ -116,7 +117,7 @@ static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
     plock__local_attendant *attendant = watch->attendant;
     if (attendant && job->ready) {
         tell_of_end(watch);
-        unlink_watch(watch); /* so that no lease relies on this watch any more */
+        unlink_watch(watch); /* the watch has ended, so no lease may rely on it any more */
     }
     plock__leave();
     if (!attendant || job->ready) return PLOCK_OK;
@@ -160,8 +161,9 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
 }
 
 /* Returns true if the attendant is notified when any process ends. The call that begins the watch
- * returns false, because a process may have ended before the watch began. A call just after an end
- * also returns false, because the kernel releases the dead process's lock a moment later. */
+ * returns false, because a process may have ended before the watch began. After the watch has
+ * reported an end, calls return false for 20 ms. During that time, the kernel may not have released
+ * the dead process's lock yet. */
 bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
     plock__enter();
@@ -181,8 +183,8 @@ bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t proc
     if (known) return true;
     const int fd = plock__local_death_of(attendant->map, process);
     struct pollfd over = {.fd = fd, .events = POLLIN};
-    /* if a child has inherited a dead process's lock, that process still counts as alive, and this
-     * descriptor cannot report when the child ends */
+    /* If the process has ended, it counts as alive only because a child has inherited its lock.
+     * This descriptor cannot report when the child ends. */
     const bool dead = fd >= 0 && poll(&over, 1, 0) > 0;
     if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
     if (fd >= 0) (void)close(fd);

@@ -40,10 +40,10 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* Opens the file a second time, for the locks. A child inherits the mapping, which keeps the first
- * open file alive, together with any locks on it. The second open file is not mapped, so only
- * descriptors keep its locks alive. Returns -1 with errno on failure. ESTALE: the path now leads to
- * another file. */
+/* Opens the file a second time, and returns a descriptor for the locks. A child inherits the
+ * mapping, which keeps the first open file and its locks alive as long as the child lives. The
+ * second open file is not mapped, so its locks end when its descriptors are closed. Returns -1 with
+ * errno on failure. ESTALE: the path now leads to another file. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -118,10 +118,10 @@ typedef struct lost_maps {
     plock__local_unneeded unneeded; /* a map that was taken away from the stores */
 } lost_maps;
 
-/* Returns the map of this file, retained; NULL: there is none. Call with the lock held. Checks each
- * map of the file, because the file may have been harmed since the map was last used. As long as
- * this process has a place in a harmed file, no other process can replace that file. So this
- * function calls plock__local_leave_lost, which gives up the place if possible. */
+/* Returns the map of this file, retained; NULL: there is no usable one. Call with the lock held.
+ * Checks each map of the file, because the file may have been harmed since the last check. As long
+ * as this process has a place in a harmed file, no other process can replace that file. So for each
+ * lost map, this function calls plock__local_leave_lost, which gives up the place if possible. */
 static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     *lost = (lost_maps){.in_use = NULL};
     for (plock__local_map *map = maps; map; map = map->next) {
@@ -143,10 +143,12 @@ static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     return NULL;
 }
 
-/* Sets *map to the map that this process already has, or to NULL. With POSIX locks, a process must
- * not have a second map of a file. The second map's lock would not exclude this process, and
- * closing that map would drop the first map's locks. Returns PLOCK_OK, or the loss of a map in
- * which the process still holds or waits for something. */
+/* Sets *map to the usable map that this process already has of the file, or to NULL.
+ *
+ * With POSIX locks, a process must not have two maps of a file. The lock of the second map would
+ * not exclude this process, and closing that map would drop the locks of the first one. So if a
+ * lost map of the file is still in use, this function returns that map's loss. Otherwise it returns
+ * PLOCK_OK. */
 static plock_status known(plock__local_map **map, int folder, const char *name,
                           plock_error *error) {
     struct stat found;
@@ -161,7 +163,8 @@ static plock_status known(plock__local_map **map, int folder, const char *name,
     return status;
 }
 
-/* If a lost map of this file must still be closed, returns that map's loss; otherwise PLOCK_OK. */
+/* Returns PLOCK_OK if no lost map of this file is left to close; otherwise the loss of such a
+ * map. */
 static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     plock_status status = PLOCK_OK;
     plock__enter();
@@ -172,9 +175,9 @@ static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     return status;
 }
 
-/* With POSIX locks, closing a lost map would drop the locks of the file's next map. So this
- * function waits until no lost map of the file is left. Usually the worker thread soon gives up the
- * lost map. Returns PLOCK_OK, or the loss if a lost map is still left after a second. */
+/* With POSIX locks, closing a lost map would drop the locks of a new map of the same file. So this
+ * function waits until this process has no lost map of the file. Usually the worker thread soon
+ * gives up a lost map. Returns PLOCK_OK, or the loss if a lost map is still left after a second. */
 static plock_status refuse_beside_lost(int fd, plock_error *error) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     const plock_ns deadline = plock_after(plock_now(), TURN);
@@ -258,10 +261,11 @@ static plock_status find(plock__local_map **map, int folder, const char *name, c
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, OTHER_ROOM, "");
 }
 
-/* Finds or makes a map of an existing file. Runs without the lock of plock__local_lock_making, so
- * that processes that start together need not wait for the lock. Another process may replace the
- * file before this process has a place in it, so the path is checked again at the end. Returns
- * PLOCK_AGAIN if the file must be made, or perhaps replaced. */
+/* Finds this process's map of an existing file, or maps the file. Runs without the lock of
+ * plock__local_lock_making, so processes that start together need not wait for that lock. Without
+ * the lock, another process may replace the file before this process has a place in it. So the path
+ * is checked again at the end. Returns PLOCK_AGAIN if the file must be made, or perhaps
+ * replaced. */
 static plock_status find_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     plock_status status = find(map, folder, name, path, keys, error);
@@ -284,8 +288,8 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
     return moved ? PLOCK_AGAIN : status;
 }
 
-/* Does the same as find_or_use(), but with the lock of plock__local_lock_making. Makes or replaces
- * the file if necessary. */
+/* Does what find_or_use() does, while the caller has the lock of plock__local_lock_making. Makes or
+ * replaces the file if necessary. */
 static plock_status make_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
@@ -367,8 +371,9 @@ void plock__local_release(plock__local_map *map) {
             break;
         }
     if (last) plock__local_dismiss_lookout(map);
-    /* Close the file before another thread can open it again. With POSIX locks, a later close would
-     * drop the lock on the new place, and the process would count as dead. */
+    /* The file is closed before another thread of this process can open it again. With POSIX locks,
+     * closing it afterwards would drop the lock on the process's new place. The process would then
+     * count as dead. */
     if (last) plock__close_descriptor(&map->fd);
     plock__leave();
     if (!last) return;

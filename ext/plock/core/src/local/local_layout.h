@@ -41,7 +41,8 @@ typedef struct plock__local_title {
     /* the number of the time namespace; 0: unknown. A container may have its own time namespace,
      * with another clock */
     uint64_t clock;
-    uint32_t mark; /* random; it shows whether another plock file was written over this one */
+    uint32_t mark; /* random; if the mark differs from the one that was read first, another plock
+                    * file was written over this one */
     uint32_t keys;
     uint64_t check; /* checksum of the fields above */
 } plock__local_title;
@@ -49,7 +50,8 @@ typedef struct plock__local_title {
 typedef struct plock__local_header {
     plock__local_title title;
     /* The latest expiry of any claim that can outlive its process. This field and `fence` have the
-     * same offset in every layout. */
+     * same offset in every layout, so that a version that replaces the file of another version can
+     * read them. */
     _Atomic int64_t outlives_until;
     _Atomic int64_t fence; /* the highest fence of any key */
     /* the time when outlives_until was last set. A clock that shows an earlier time proves a
@@ -131,7 +133,8 @@ typedef struct plock__local_claim {
     char mode;      /* 0: exclusive */
     /* 1: another process that ends this claim must wake the claim's process */
     uint8_t watched;
-    /* for a waiter: 1 if something has changed ahead of this claim */
+    /* for a waiter: 1 if its process must look at the queue on its behalf, because something has
+     * changed ahead of this claim */
     _Atomic uint8_t look;
     /* for a waiter: 1 if a thread sleeps on `word`, and must be woken there */
     _Atomic uint8_t asleep;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* How long an operation tries to enter the critical section, unless its own time to wait is longer.
- * The process inside may be waiting for a disk. If the file is on a disk, the system occasionally
- * writes pages back, and delays a process that accesses such a page. */
+ * The process in the critical section may be waiting for a disk. This happens if the file is on a
+ * disk and the system is just writing the accessed page back. */
 static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
 
 static const plock_lease_kind KIND;
@@ -225,9 +225,9 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     lease->kept_until = keep > 0 ? plock_after(now, keep) : keep;
     const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
-    if (status) return; /* after any other failure, the claim has ended with the file */
+    if (status) return; /* unless it is PLOCK_AGAIN, the file is lost, and the claim with it */
     plock__local_end_own_claim(lease, now);
-    /* if this fails, the file is lost, and the claim has ended with it */
+    /* if it cannot leave, the file is lost, and the claim with it */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
 }
 
@@ -269,7 +269,8 @@ static void free_lease(plock_lease *base) {
 void plock_local_lease_forget(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
     plock__local_map *map = lease->map;
-    /* if a lease is watched or has waited, the map may still refer to it */
+    /* if a lease is watched or has waited, the map may still refer to it, so its claim cannot be
+     * forgotten */
     if (!lease->base.held || !own(lease) || lease->watching || lease->terms.wait) return;
     plock__begin_step();
     plock__enter();
@@ -305,7 +306,8 @@ static bool valid(const plock_lease *base) {
     if (!stands(lease)) return false;
     plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
-    /* `until` was read first, because another lease may get the claim's record in between */
+    /* The state is checked after `until` was read. If another lease got the claim's record before
+     * that, `until` is the other lease's, and the check returns false. */
     return plock_now() < until && plock__local_still(lease, PLOCK__HELD);
 }
 

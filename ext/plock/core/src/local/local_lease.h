@@ -40,9 +40,10 @@ enum plock__local_operation {
     PLOCK__OP_RELEASES_OWNED
 };
 
-/* When the worker thread begins to watch a held lease: never, at once, or later. The options of the
- * acquire decide. A lease that renews automatically is watched later. Most of these leases end
- * before their watch begins, so they wake no thread. */
+/* When the worker thread begins to watch a held lease: never, at once, or some time after the
+ * acquire. The options of the acquire decide. A lease that is renewed automatically is
+ * WATCHED_LATER. Most such leases end before the worker thread begins to watch them, so they wake
+ * no thread. */
 enum plock__local_watching { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
@@ -62,24 +63,26 @@ struct plock_local_lease {
     unsigned references;
     enum plock__local_lease_state state;
     enum plock__local_job_state job_state;
-    /* Does map->users count the lease? The lease is counted even before its acquire has a claim. A
-     * lost lease is counted until the program lets go of it. */
+    /* Does map->users count the lease? The lease is counted from the start of its acquire, when it
+     * has no claim yet. A lost lease is counted until the program lets go of it. */
     bool uses;
-    /* Is the lease in the attendant's list? The list has waiters, and holders that another process
-     * must be able to wake. Both the program and the worker thread may remove the lease from the
-     * list. */
+    /* Is the lease in the attendant's list? The list contains waiters, and those holders that
+     * another process must be able to wake. Both the program and the worker thread may remove a
+     * lease from the list. */
     bool registered;
     uint32_t registered_as; /* the claim under which the attendant finds the lease */
     plock_local_lease *next, *previous;
     plock__heap_entry look; /* when the attendant next looks on behalf of the lease; 0: at once */
-    /* Links in a list of leases that must look when the same process ends: the next lease, and the
-     * pointer that points to this lease. `told` is NULL if the lease is in no such list. */
+    /* Links in a list of leases for which the attendant must look when one process ends: the next
+     * lease, and the pointer that points to this lease. `told` is NULL if the lease is in no such
+     * list. */
     plock_local_lease *next_told, **told;
     plock_waker *waker;
     plock__parking_slot parking_slot;
     enum plock__local_watching watching;
     plock_later later;
-    plock_ns renew_at; /* when the job next renews the lease; 0: the job computes the time */
+    plock_ns renew_at; /* when the lease's job next renews it; 0: the job's next step computes this
+                        * time */
 
     /* Only the program's thread sets these fields, except valid_until, which each renewal also
      * sets. */
@@ -90,12 +93,13 @@ struct plock_local_lease {
     plock_ns away_since; /* when the file was found missing or lost; 0: it is usable */
     bool goes_on;        /* plock_local_acquire_all has returned PLOCK_AGAIN */
     plock_ns span;       /* extend: the new ttl; release: how long the key stays taken */
-    /* The time until which the key stays taken after the claim has ended. 0: the key is free at
-     * once. PLOCK_KEEP_AT_LEAST: the claim's own kept_until. The worker thread reads this field if
-     * it must end the claim. */
+    /* The time until which the key stays taken after the lease has given up its claim. 0: the key
+     * is free at once. PLOCK_KEEP_AT_LEAST: the kept_until of the claim. If the worker thread must
+     * end the claim, it reads this field. */
     plock_ns kept_until;
-    /* The expiry that the program sees. It is never later than the claim's end. If the lease is
-     * renewed, this expiry is at most one ttl after the last renewal. */
+    /* The expiry that the program sees. It is never later than the end of the claim. For a renewed
+     * lease, the claim may have no end, and this expiry is at most one ttl after the last
+     * renewal. */
     _Atomic plock_ns valid_until;
     size_t owner_length;
     char *brought; /* the owner that the caller named; NULL: `token` is the owner */
@@ -138,13 +142,13 @@ PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest 
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map,
                                              plock_error *error);
 
-/* Does the same for a lease, which becomes a user of the map. A lease that already has a map keeps
- * that map. */
+/* Retains the store's map for a lease, as plock__local_use does. The lease becomes a user of the
+ * map. A lease that already has a map keeps that map. */
 PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 
-/* Ends the lease's use of the map. Call this function when the program needs nothing in the map any
- * more. The lease keeps the map until its job is off (PLOCK__JOB_OFF). */
+/* Ends the lease's use of the map. Call this function when the program no longer needs the lease's
+ * claim. The lease keeps its reference to the map until the lease's job is off (PLOCK__JOB_OFF). */
 void plock__local_has_used(plock_local_lease *lease);
 
 /* References to maps that the caller must release without the lock. */
@@ -153,8 +157,8 @@ typedef struct plock__local_unneeded {
     unsigned count; /* how many references to `retired` must be released */
 } plock__local_unneeded;
 
-/* These two functions together do the same as plock__local_has_used. Call the first one with the
- * lock held, and the second one without the lock. */
+/* These two functions together end the lease's use of the map, as plock__local_has_used does. Call
+ * the first one with the lock held, and the second one without the lock. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 
@@ -177,16 +181,18 @@ PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns b
                                                plock_error *error);
 
 /* Call this function if plock__local_go_in or plock__local_leave failed in an operation that could
- * start over in a new file. Returns true if the file is lost (but not PLOCK__LOCAL_ABSURD) and the
- * deadline has not passed. The operation must then let go of the map, and start over at once (the
- * interest is due immediately). plock__local_use then opens a new file, but only when this process
+ * start over in a new file. Returns true if the operation must let go of the map, and start over at
+ * once; the interest is then due immediately. That is so if the file is lost (but not
+ * PLOCK__LOCAL_ABSURD) and the deadline has not passed.
+ *
+ * In the repeated operation, plock__local_use opens a new file. It does so only when this process
  * no longer holds or waits for anything in the lost file. */
 PLOCK_MUST_USE bool plock__local_may_retry(const plock__local_map *map, plock_status status,
                                            plock_ns deadline, plock_interest *interest);
 
-/* Does the same for an operation on a lease. If the operation starts over, this function returns
- * PLOCK_AGAIN, and makes the lease let go of the map as soon as possible. Otherwise it returns the
- * status. */
+/* Does the same as plock__local_may_retry, for an operation on a lease. If the operation must start
+ * over, makes the lease let go of the map as soon as possible, and returns PLOCK_AGAIN. Otherwise
+ * returns `status`. */
 PLOCK_MUST_USE plock_status plock__local_retry_if_lost(plock_local_lease *lease,
                                                        plock_status status,
                                                        plock_interest *interest);
@@ -202,7 +208,8 @@ void plock__local_post_lookout(plock__local_map *map);
 PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease,
                                                         plock_status status);
 
-/* Releases the claim, but keeps its key taken until the moment `until`. In the critical section. */
+/* Ends the hold of the claim, but keeps the key taken until the moment `until`. Runs in the
+ * critical section. */
 void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
 
 /* --- local_acquire.c --- */
@@ -222,7 +229,7 @@ PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *leas
                                                          plock__local_wait_request *wait_request,
                                                          char room[PLOCK_DIGEST_HEX]);
 
-/* Gives the lease a claim that has just been made. In the critical section. */
+/* Gives the lease a claim that has just been made. Runs in the critical section. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
 void plock__local_date(plock_local_lease *lease, plock_ns now);
 
@@ -232,8 +239,8 @@ void plock__local_date(plock_local_lease *lease, plock_ns now);
  * ends the claim later. keep: how long the key stays taken, or PLOCK_KEEP_AT_LEAST. */
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
-/* Ends the claim, if there is one. The lease's kept_until says how long the key stays taken. In the
- * critical section. */
+/* Ends the claim, if there is one. The lease's kept_until says how long the key stays taken. Runs
+ * in the critical section. */
 void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now);
 
 void plock__local_give_waker_back(plock_local_lease *lease);
@@ -243,20 +250,20 @@ void plock__local_give_waker_back(plock_local_lease *lease);
 /* Starts the attendant of the map, unless it is running. Returns PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_error *error);
 
-/* Call with the lock held. */
+/* These functions add the lease to the attendant's list, and remove it. Call with the lock held. */
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 
-/* Call this function when the program's thread has seen that the lease is held, unless the lease is
- * watched from the start. */
+/* Call this function when the program's thread has seen that a waiter now holds its lease. Do not
+ * call it for a lease that is watched from the start. */
 void plock__local_has_turn(plock_local_lease *lease);
 
-/* Makes the attendant look on behalf of the lease at the outlook's time, and when a process of the
- * outlook ends. */
+/* Makes the attendant look on behalf of the lease at the time that the outlook gives, and when a
+ * process in the outlook ends. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
 
-/* Wakes an attendant that is no longer needed, so that it ends. Call this function with the lock
- * held, after a reference to the map has been given up. */
+/* If no lease or store needs the map any more, wakes the map's attendant, so that the attendant
+ * ends. Call this function with the lock held, after a reference to the map has been given up. */
 void plock__local_review(plock__local_map *map);
 
 /* --- local_watch.c --- */
@@ -272,16 +279,17 @@ void plock__local_watch(plock_local_lease *lease);
  * of the loss. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* Call this function before acquiring a lease that is watched later. Returns PLOCK_OK or the
+/* Call this function before acquiring a lease with PLOCK__WATCHED_LATER. Returns PLOCK_OK or the
  * failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 
-/* Call this function when a lease that is watched later has been acquired. */
+/* Call this function when a lease with PLOCK__WATCHED_LATER has been acquired. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
 /* Prepares the lease to acquire once more. The lease lets go of a lost file, and is not watched
- * until it waits or is held again. Returns false if the file is lost, and the lease's job
- * still needs the file. The worker thread soon puts that job down, so the caller must try again. */
+ * until it waits or is held again. Returns false if the file is lost and the lease's job still
+ * needs the map of that file. The worker thread soon ends this need, so the caller must try
+ * again. */
 PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
 /* Makes the worker thread stop watching the lease. */

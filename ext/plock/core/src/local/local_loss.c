@@ -26,9 +26,9 @@ static bool has_a_name(const plock__local_map *map, struct stat *found) {
     return fstat(map->fd, found) == 0 && found->st_nlink > 0;
 }
 
-/* Reads the status of the file. Returns false unless the path leads to the open file. If a folder
- * of the path may not be searched, the path proves nothing. In that case, this function reads the
- * status of the open file instead. */
+/* Reads the status of the file at the path. Returns false unless the path leads to the open file.
+ * If this process may not search a folder of the path, it cannot tell where the path leads. In that
+ * case, the function relies on the status of the open file alone. */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
     if (lstat(map->path, found) == 0)
         return found->st_dev == map->device && found->st_ino == map->inode;
@@ -72,10 +72,10 @@ static int64_t changed_at(int folder) {
     return ago > -TICK_US && ago < TICK_US ? 0 : (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* A waiter whose turn has come waits for this check, so the check must be fast. With cold caches, a
- * walk along the path takes 20 microseconds, and a look at the open file only 7. So the path is
- * walked only if the folder has changed, and from time to time to notice a change above the
- * folder. */
+/* A waiter whose turn has come must wait for this check, so the check must be fast. With cold
+ * caches, walking the path takes 20 microseconds, and reading the status of the open file only 7.
+ * So the path is walked only if its last folder has changed. It is also walked from time to time,
+ * because a folder further up may have changed. */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
     if (changed && changed == atomic_load(&map->folder_changed) &&
@@ -107,13 +107,14 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     replace_pages(map->bytes, (size_t)map->title.size);
     if (loss != PLOCK__LOCAL_HARMED) return;
     PLOCK__BEFORE(PLOCK__LEAVES_PLACE);
-    /* This lets other processes make a new file, although this process still has leases in the old
-     * file. */
+    /* Without a place of this process in the old file, other processes can make a new file. They
+     * need not wait until this process has given up its leases in the old file. */
     plock__local_leave_place(map);
 }
 
-/* Does nothing with POSIX locks. Such locks do not exclude their own process, so a newer map may
- * have the same place, and would lose its lock here. */
+/* Does nothing with POSIX locks, which do not exclude the process itself. A newer map of this
+ * process may have the same place as the lost map. Unlocking the place would take it from the newer
+ * map. */
 void plock__local_leave_lost(const plock__local_map *map) {
     const int loss = atomic_load(&map->loss);
     const bool unused = map->users == 0 && !map->pinned;
@@ -161,8 +162,8 @@ plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error
     return status;
 }
 
-/* Stores the time only after the check, because other threads skip their own check as soon as they
- * read the new time. */
+/* Stores the time only after the check. Other threads skip their own check as soon as they read the
+ * new time, so the loss must be known by then. */
 static plock_status check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     PLOCK__BEFORE(PLOCK__MEASURES);

@@ -94,7 +94,8 @@ static bool is_ours(int fd) {
     return found.st_size == 0 || has_magic_at(fd, 0) || has_magic_at(fd, found.st_size - MAGIC);
 }
 
-/* Returns why a process with one clock cannot use a file with the other clock; NULL: it can. */
+/* A process and a file each have a clock, given as the number of a time namespace. Returns why a
+ * process with one of the clocks cannot use a file with the other clock; NULL: it can. */
 static const char *apart(uint64_t one, uint64_t other) {
     if (one == other) return NULL;
     return one && other
@@ -184,8 +185,9 @@ static bool is_closed(int fd) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
 
-/* Has a holder's claim expired? Then it no longer counts: any process that finds the claim would
- * end it. In a damaged file, the holder's process cannot extend the claim either. */
+/* Has a holder's claim expired? An expired claim no longer counts, because any process that finds
+ * the claim would end it. The holder cannot extend the claim either, because the file is marked as
+ * damaged. */
 static bool is_over(const plock__local_claim *claim, uint32_t number, plock_ns now) {
     return plock__state(claim) != PLOCK__WAITING && now >= atomic_load(&claim->until) &&
            claim->canary == (PLOCK__CLAIM_CANARY ^ number);
@@ -208,9 +210,10 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
 }
 
 /* Does a process hold a lock in the file, or wait for one? A process that only has the file open
- * does not count, because it will notice the loss when it next uses the file. If the records are
- * incomplete, each process that has the file open counts. If the times may come from another clock,
- * even expired claims count. */
+ * does not count, because it will notice the loss when it next uses the file. But if the records
+ * are incomplete, each process that has the file open counts. If the times in the file may come
+ * from another clock, expired claims count too, because this process cannot tell that they have
+ * expired. */
 static bool is_needed(int fd, const plock__local_verdict *v) {
     const plock_ns now = v->same_clock ? plock_now() : INT64_MIN;
     enum { AT_ONCE = 64 };

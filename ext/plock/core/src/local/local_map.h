@@ -40,8 +40,8 @@ struct plock__local_map {
     plock__local_map *next; /* The next map in this process's list. */
     unsigned references;    /* Held by stores, leases, the attendant and, if pinned, the map. */
     unsigned users;         /* How many leases in this map the program holds or is acquiring. */
-    /* The leases that wait or are watched: as a list, by claim, and in a heap by the time of their
-     * next look. */
+    /* The leases that wait or are watched. They are in a list (`first`), in a table by their claims
+     * (`of_claim`), and in a heap by when the attendant next looks on their behalf (`looks`). */
     struct {
         plock_local_lease *first, *last, **of_claim;
         unsigned count;
@@ -49,18 +49,19 @@ struct plock__local_map {
     } registered;
     plock__local_attendant *attendant;
     plock__local_lookout *lookout;
-    /* The map keeps a reference to itself until the process ends, because a claim in it is held
-     * without a lease object (plock_local_lease_forget). */
+    /* true: the map keeps a reference to itself until the process ends. A claim in it is held
+     * without a lease object (plock_local_lease_forget), and would end if the map gave up its
+     * place. */
     bool pinned;
 
     /* Set while the file is opened. The worker thread later sets `tells`. */
     unsigned generation;
     int fd, folder;
-    /* At first, the descriptor from which the file was mapped. Later plock__local_ends replaces it,
-     * under the same number, with an inotify that reports the ends of processes. -1: none.
+    /* At first, the descriptor from which the file was mapped. Later, plock__local_ends gives this
+     * descriptor's number to an inotify that reports the ends of processes. -1: none.
      * local_process.c says why the inotify needs a low number. */
     int before;
-    bool tells; /* `before` is now that inotify */
+    bool tells; /* true: `before` is the inotify, and no longer the file */
     dev_t device;
     ino_t inode;
     char *path;
@@ -78,8 +79,9 @@ struct plock__local_map {
 
     _Atomic plock_ns whole_at;   /* When the file was last checked to be whole. */
     _Atomic plock_ns checked_at; /* When the file was last checked to be whole and in its place. */
-    _Atomic plock_ns walked_at;  /* When such a check last walked the path. */
-    /* The result of changed_at() for the folder, just before that walk. 0: unknown. */
+    _Atomic plock_ns walked_at;  /* When the path was last walked to check the file. */
+    /* The result of changed_at() for the folder, just before the path was last walked. 0:
+     * unknown. */
     _Atomic int64_t folder_changed;
     /* A plock__local_loss. Unless it is PLOCK__LOCAL_IN_PLACE, nothing in the file counts any
      * more. */
@@ -145,23 +147,24 @@ PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock
  *
  * A process that accesses a truncated page receives SIGBUS. No check can prevent this, because the
  * file may be truncated between the check and the access. A handler could catch SIGBUS, but signal
- * handlers belong to the program. So the caller accesses the file within nanoseconds of the check,
- * unless the system runs another thread in between. In the critical section, the check may be a
- * fifth of a millisecond old (plock__local_check_size). */
+ * handlers belong to the program. So the caller must access the file right after the check, usually
+ * within nanoseconds. Before the critical section, plock__local_check_size is enough. It accepts a
+ * check that is up to a fifth of a millisecond old. */
 void plock__local_make_readable(plock__local_map *map);
 
 /* Marks the file as lost, so that nothing in it counts any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
-/* Gives up this process's place in a lost file, if the place is of no use any more. It would only
- * prevent other processes from replacing the file. There are two such cases. Call with the lock
- * held.
+/* Gives up this process's place in a lost file, if the process no longer needs the place. Keeping
+ * the place would only prevent other processes from replacing the file. Call with the lock held.
+ * There are two cases in which the place is not needed.
  *
  * In the first case, the file was truncated or written over, so its claims no longer count. The
  * thread that noticed this may not have given up the place yet.
  *
  * In the second case, the file is damaged, and no lease of this process is left in it. The claims
- * of ended leases stay in the file. They would count as long as this process has its place. */
+ * of ended leases stay in a damaged file. They would count as long as this process has its
+ * place. */
 void plock__local_leave_lost(const plock__local_map *map);
 
 /* Returns PLOCK_OK, or the loss that plock__local_check found before. */
@@ -208,9 +211,9 @@ PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, p
 PLOCK_MUST_USE plock_status plock__local_lock_making(int *fd, int folder, const char *name,
                                                      const char *path, plock_error *error);
 
-/* Locks the folder, so that systemd-tmpfiles(8) does not clean it up. Otherwise that program could
- * delete the file, which seems unused because writes through a mapping do not change its times. If
- * a clean-up is running, this function waits briefly until it ends. The map keeps the descriptor
+/* Locks the folder, so that systemd-tmpfiles(8) does not clean it up. Writes through a mapping do
+ * not change the file's times, so that program takes the file for unused, and could delete it. If a
+ * clean-up is running, this function waits briefly until it ends. The map keeps the descriptor
  * `folder`. */
 void plock__local_hold_folder(plock__local_map *map, int folder);
 
@@ -280,28 +283,30 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process);
  * dead. */
 int plock__local_ends(plock__local_map *map);
 
-/* Moves `map->fd` to a high descriptor number, if the system allows it. `fd`, from which the file
- * was mapped, stays open as `map->before`. It reserves a low number for the inotify that
- * plock__local_ends later opens. On a system without inotify, this function only closes `fd`. */
+/* Moves `map->fd` to a high descriptor number, if the system allows it. The file was mapped from
+ * `fd`, which has a low number. It stays open as `map->before`, to reserve this number for the
+ * inotify that plock__local_ends opens later. On a system without inotify, this function only
+ * closes `fd`. */
 void plock__local_number(plock__local_map *map, int fd);
 
-/* Opens the waker of this process. Keeps the messages in it, because they may be for an attendant
- * that another thread has just started. Messages for an earlier process with this place cause one
- * needless look at worst. Returns PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
+/* Opens the waker of this process. Messages that are already in the waker stay, because they may be
+ * for an attendant that another thread has just started. Some may be for an earlier process that
+ * had the same place. At worst, such a message makes the attendant look once needlessly. Returns
+ * PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);
 
-/* Reads from the waker the claims for which other processes have woken this one. Returns how many
- * it has read. If that is PLOCK__LOCAL_HEARD_MAX, there may be more. Returns -1 if another program
- * has written to the waker. */
+/* Reads from the waker the numbers of claims, which other processes have written to wake this
+ * process. Returns how many numbers it has read. If that is PLOCK__LOCAL_HEARD_MAX, the waker may
+ * have more. Returns -1 if another program has written to the waker. */
 enum { PLOCK__LOCAL_HEARD_MAX = 256 };
 int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]);
 
-/* If this many claims were read without a pause, some may be missing, because the pipe may have
- * been full. */
+/* If this many numbers of claims were read without a pause, the pipe may have been full, and
+ * further numbers may have been lost. */
 extern const unsigned PLOCK__LOCAL_HEARD_TOO_MANY;
 
-/* Wakes the process, because its claim `claim` is changing. */
+/* Wakes the process, because one of its claims, `claim`, is about to change or has changed. */
 void plock__local_wake(plock__local_map *map, uint64_t process, uint32_t claim);
 void plock__local_close_wakers(plock__local_map *map);
 
@@ -329,8 +334,10 @@ enum plock__local_moment {
     PLOCK__IS_UNMAPPED,  /* A map has left the process's list, and is still mapped. */
     PLOCK__TAKES_PLACE,  /* A file has been mapped, and the map has taken no place in it yet. */
     PLOCK__MEASURES,     /* The size of a file is about to be checked. */
-    PLOCK__LEAVES_PLACE, /* A loss is known, and the place in the file is not given up yet. */
-    PLOCK__REGISTERS, /* A lease that is watched later was found held, but is not registered yet. */
+    PLOCK__LEAVES_PLACE, /* This process knows of the loss, but has not given up its place in the
+                          * file yet. */
+    PLOCK__REGISTERS,    /* A lease with PLOCK__WATCHED_LATER was found held, but is not registered
+                          * yet. */
     PLOCK__MOMENTS
 };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));

@@ -55,7 +55,7 @@ static struct flock bytes(off_t first, off_t length) {
 
 static bool locked(int fd, off_t first, off_t length) {
     struct flock lock = bytes(first, length);
-    /* if the lock cannot be read, the process counts as alive */
+    /* if the kernel does not tell whether the lock is held, the process counts as alive */
     return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK;
 }
 
@@ -132,7 +132,8 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
     if (!other->started || other->pids != map->processes[map->slot].pids) return -1;
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) return -1;
-    /* By now, the pid may belong to another process. */
+    /* The other process may have ended before its descriptor was opened, and its pid may belong to
+     * a new process. So the start of the process is compared. */
     if (atomic_load(&other->id) == process && start_of(pid) == other->started) return fd;
     (void)close(fd);
     return -1;
@@ -145,10 +146,11 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 #ifdef PLOCK__INOTIFY
-/* When a process dies, the kernel closes the descriptor with the highest number first. Closing the
- * last descriptor of an inotify takes ten milliseconds, or even seconds on a busy machine. Until
- * the descriptor of the store's file is closed, the dead process seems alive. So the files of all
- * stores have high numbers, and each inotify has a low number. */
+/* When a process dies, the kernel closes its descriptors in descending order of their numbers.
+ * Closing the last descriptor of an inotify takes ten milliseconds, or even seconds on a busy
+ * machine. As long as the descriptor of the store's file is open, the dead process seems alive. So
+ * that descriptor must be closed before any inotify: the files of all stores have high numbers, and
+ * inotifies low ones. */
 enum { FILES_FROM = 512 };
 
 /* If the system refuses such a high number, or if no descriptor is left, the file keeps its
@@ -201,8 +203,8 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
                            SLOTS, map->path);
     map->slot = slot;
     const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
-    /* If a thousand processes start together, most of them must sleep. Otherwise the process inside
-     * the critical section gets no CPU time. */
+    /* If a thousand processes start at once, they must sleep between attempts. Otherwise the
+     * process in the critical section gets no CPU time. */
     struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
     plock_status status;
     while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN &&
@@ -287,8 +289,8 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     const int fd = open_waker(path, O_RDWR);
     *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX &&
              atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
-    /* the map does not keep the waker if another thread has opened it first, or if too many wakers
-     * are open */
+    /* another thread may have opened this waker at the same time, or too many wakers may be open;
+     * in both cases the map does not keep this descriptor */
     if (*keeps) atomic_fetch_add(&map->wakers_open, 1);
     return fd;
 }
@@ -299,7 +301,8 @@ void plock__local_wake(plock__local_map *map, uint64_t process, uint32_t claim) 
     if (fd < 0) return; /* no process with this place has ever listened */
     ssize_t written;
     do written = write(fd, &claim, sizeof claim);
-    while (written < 0 && errno == EINTR); /* EAGAIN: the pipe is full of earlier messages */
+    while (written < 0 && errno == EINTR); /* on EAGAIN, the pipe is full; the process will wake for
+                                            * the earlier messages, so this one may be lost */
     if (!keeps) (void)close(fd);
 }
 

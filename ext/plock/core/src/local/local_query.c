@@ -8,13 +8,13 @@
 
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
-/* If a call finds another process in the critical section, or finds that the file is lost, the
- * caller must repeat the call. `since`: when this thread first made the call that it is repeating;
- * 0: it is not repeating a call. `asked_at`: when the thread last made a call. If a call is not
- * repeated soon, the caller has given up, and the next call is a new one. */
+/* A caller must repeat a query if another process was in the critical section, or if the file was
+ * lost. `since`: when this thread began the query that it is repeating; 0: it is repeating none.
+ * `asked_at`: when this thread last made a call for a query. If the next call comes late, the
+ * caller has given the query up, and the call begins a new query. */
 static _Thread_local plock_ns since, asked_at;
 
-/* Records whether the call must be repeated. Returns the status. */
+/* Records whether the caller must repeat the query. Returns the status. */
 static plock_status repeated_where(plock_status status) {
     if (status != PLOCK_AGAIN)
         since = 0;
@@ -170,11 +170,12 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
     uint32_t steps = 0;
     bool broken = false;
-    plock__local_first_looks(map, key); /* the first waiter may not be watching this process, so it
-                                         * must look in case this process dies during the change */
+    plock__local_first_looks(map, key); /* if this process dies during the change, the first waiter
+                                         * must repair the file; it may not be watching this
+                                         * process, so it is woken before */
     PLOCK__FAULT();
-    /* The end of a claim may admit waiters. New holders are added at the beginning of the list, so
-     * this walk does not reach them. */
+    /* Ending a claim may admit waiters, which become holders. New holders are added at the
+     * beginning of the list, so this walk does not reach them. */
     for (uint32_t at = key->first_holder, next; at != PLOCK__LOCAL_NONE && !map->damaged;
          at = next) {
         const plock__local_claim *held = plock__claim(map, at);

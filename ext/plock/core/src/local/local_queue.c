@@ -26,7 +26,8 @@ static void wake(plock__local_map *map, const plock__local_claim *claim) {
     calls->to[calls->count++].claim = plock__claim_number(map, claim);
 }
 
-/* If a claim has changed since the release, this wakes its process needlessly at worst. */
+/* A claim may have changed since the release admitted it. In that case, this function at worst
+ * wakes the claim's process needlessly. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     for (unsigned i = 0; i < calls->count; i++) {
         const uint32_t number = calls->to[i].claim;
@@ -37,8 +38,8 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     }
 }
 
-/* Is the process alive? Asking the kernel costs a system call, so this function asks only once for
- * consecutive claims of the same process. */
+/* Is the process alive? Asking the kernel costs a system call. So this function keeps the last
+ * answer, and asks once for consecutive claims of the same process. */
 static bool alive(plock__local_map *map, uint64_t process) {
     if (process != map->asked_about) map->lives = plock__local_alive(map, process);
     map->asked_about = process;
@@ -160,7 +161,8 @@ static void admit_waiters(plock__local_map *map, plock__local_key *key, plock_ns
         grant(map, key, first, now);
         first = living(map, next);
     }
-    /* the next waiter may not be watching the processes of the new holders yet */
+    /* the next waiter must look, because it may not be watching the processes of the new holders
+     * yet */
     if (shared) plock__local_first_looks(map, key);
 }
 
@@ -196,8 +198,8 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
                    successor = plock__claim(map, claim)->next;
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
-    /* The next waiter has been watching this waiter's process. Now it must look, to find which
-     * waiter or holders it must watch instead. */
+    /* The next waiter has been watching the process of the waiter whose claim ends. So the next
+     * waiter must look at the queue, to find which processes it must watch instead. */
     if (waited) has_to_look(map, living(map, successor));
     end(map, key, claim);
     settle(map, number, key, now);
@@ -228,9 +230,9 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
     settle(map, number, key, now);
 }
 
-/* Ends the claims of waiters whose process has died. Begins with the last waiter, so that a waiter
- * behind a dead one can be made to look before the change. Admits no waiter, because an admitted
- * claim would leave the list during this walk. */
+/* Ends the claims of waiters whose process has died. The next waiter that is alive must be told to
+ * look before the change. So the walk begins with the last waiter, and already knows who that is.
+ * Admits no waiter, because an admitted claim would leave the list during this walk. */
 static void end_dead_waiters(plock__local_map *map, plock__local_key *key) {
     uint32_t steps = 0, behind = PLOCK__LOCAL_NONE;
     for (uint32_t at = key->last_waiter, further; any(at) && !map->damaged; at = further) {
@@ -337,8 +339,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
         plock__local_claim *holder = plock__claim(map, at);
         look_by(outlook, plock__local_end_of(map, holder));
         const bool handed =
-            plock__state(holder) == PLOCK__HANDED; /* when its turn is taken, the claim may get an
-                                                    * earlier end */
+            plock__state(holder) == PLOCK__HANDED; /* when the holder's process takes its turn, the
+                                                    * claim may get an earlier end */
         if (handed) look_by(outlook, plock_after(now, longest(holder)));
         const uint64_t process = atomic_load(&holder->process);
         if (process && alive(map, process)) heed(outlook, map, process);
@@ -346,8 +348,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
     }
 }
 
-/* Returns the nearest waiter ahead whose process is not silent, or PLOCK__LOCAL_NONE, and adds the
- * process to the outlook. Ends the claims of dead processes on the way. */
+/* Returns the nearest waiter ahead of the claim whose process is not silent, or PLOCK__LOCAL_NONE.
+ * Adds that waiter's process to the outlook. Ends the claims of dead processes in between. */
 static uint32_t before(plock__local_map *map, plock__local_key *key,
                        const plock__local_claim *claim, plock_ns now,
                        plock__local_outlook *outlook) {
@@ -360,8 +362,8 @@ static uint32_t before(plock__local_map *map, plock__local_key *key,
         if (!alive(map, process)) {
             end(map, key, at);
         } else if (silent_in > 0) {
-            /* That waiter does not hold the key yet. If it is admitted, its claim does not expire
-             * before this time. */
+            /* The waiter ahead may be admitted, and then let its claim expire. That takes at least
+             * this long, so this claim need not look earlier. */
             look_by(outlook, plock_after(now, other->ttl < HANDOVER ? other->ttl : HANDOVER));
             look_by(outlook, plock_after(now, silent_in));
             heed(outlook, map, process);

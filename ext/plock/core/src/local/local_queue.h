@@ -2,18 +2,18 @@
  * unless their comment says otherwise.
  *
  * If a process changes the claim of another process, it first wakes that process, and then makes
- * the change. If the changing process dies in between, the woken process finds it dead in the
- * critical section, and repairs the file. Only a holder's own release wakes waiters after the
- * change, outside the critical section. That is safe, because the first waiter watches each
- * holder's process, and notices its death. If a thread sleeps on its claim's word (parking_slot.h),
- * it is woken after the word has changed.
+ * the change. If the changing process dies before the change is complete, the woken process finds
+ * it dead in the critical section, and repairs the file. There is one exception: a holder's own
+ * release wakes waiters after the change, outside the critical section. That is safe, because the
+ * first waiter watches each holder's process, and notices its death. A thread that sleeps on its
+ * claim's word (parking_slot.h) is also woken after the word has changed.
  *
  * If another process admits a claim, the claim is handed over for one second. Within that second, a
- * thread of the claim's own process must take the turn. The claim then has its full time. If no
- * thread takes the turn, the next process that looks at the queue ends the claim. So a stopped
- * process delays the others by one second at most. If a waiter's process has been silent for a
- * second, the waiter is passed over, but keeps its place. If the process has died, the waiter is
- * passed over at once. */
+ * thread of the claim's own process must take the turn. From then on, the claim has its full time.
+ * If no thread takes the turn, the next process that looks at the queue ends the claim. So a
+ * stopped process delays the others by one second at most. If a waiter's process has been silent
+ * for a second, other waiters are admitted before that waiter, but it keeps its place. If the
+ * waiter's process has died, other waiters are admitted at once. */
 #ifndef PLOCK__LOCAL_QUEUE_H
 #define PLOCK__LOCAL_QUEUE_H
 
@@ -36,12 +36,12 @@ typedef struct plock__local_wait_request {
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 
 /* Does the same as plock__local_tidy, and also ends the claims of all waiters whose process has
- * died. plock__local_look may miss some of these claims. This function takes longer, because it
- * asks the kernel about each waiter's process. */
+ * died. plock__local_look ends only some of these claims. This function takes longer than
+ * plock__local_tidy, because it asks the kernel about each waiter's process. */
 void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns now);
 
-/* Does the same as plock__local_tidy_whole for all keys. Returns true if this made room for a key
- * or a claim. */
+/* Calls plock__local_tidy_whole for all keys. Returns true if that made room for a key or a
+ * claim. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now);
 
 /* Would a new claim be admitted now? Waiters do not count if their process is silent or dead. */
@@ -56,11 +56,11 @@ PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32
                                                    bool waits, plock_ns now, uint32_t *claim,
                                                    plock_error *error);
 
-/* Takes the turn that was handed over to the claim. The claim then has its full time. */
+/* Takes the turn that was handed over to the claim. From then on, the claim has its full time. */
 void plock__local_take_turn(plock__local_map *map, uint32_t claim, plock_ns now);
 
-/* Returns when a holder's claim ends. That is at `until`, or earlier if the holder's process is
- * dead. */
+/* Returns when a holder's claim ends. If the holder's process is alive, that is at `until`. If the
+ * process is dead, the claim may end earlier. */
 plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim);
 
 /* Ends a claim in any state, and admits the next waiters. */
@@ -72,30 +72,31 @@ void plock__local_give_up_claim(plock__local_map *map, uint32_t claim, plock_ns 
 /* Wakes the waiters that a release has admitted. Do not call in the critical section. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls);
 
-/* Makes the first waiter look again, because something ahead of that waiter changes. Call this
- * function before the change. */
+/* Tells the first waiter to look at the queue, because something ahead of that waiter is about to
+ * change. Call this function before the change. */
 void plock__local_first_looks(plock__local_map *map, const plock__local_key *key);
 
 enum { PLOCK__LOCAL_WATCHED_MAX = 32 };
 
-/* When a waiter must look next, and the processes whose end the waiter must notice. */
+/* When the attendant must next look on behalf of a waiter, and the processes whose end the
+ * attendant must notice. */
 typedef struct plock__local_outlook {
     plock_ns look_at;
-    unsigned count; /* if there are more than PLOCK__LOCAL_WATCHED_MAX, the waiter must notice the
-                     * end of any process */
+    unsigned count; /* if there are more than PLOCK__LOCAL_WATCHED_MAX, the attendant must notice
+                     * the end of any process */
     uint64_t processes[PLOCK__LOCAL_WATCHED_MAX];
 } plock__local_outlook;
 
 /* Looks at the queue on behalf of a waiter. Ends the claims of dead processes ahead of the waiter.
- * Takes the turn if it was handed over to the waiter. Fills in the outlook. Returns false if the
- * claim no longer waits. */
+ * If the turn was handed over to the waiter, takes the turn. Fills in the outlook. Returns false if
+ * the waiter's claim no longer waits. */
 bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, plock_ns now,
                        plock__local_outlook *outlook);
 
 /* --- local_registered.c: for claims of this process --- */
 
-/* These functions notify a lease that it is held now, that it has to look, or that its claim was
- * ended. */
+/* These functions notify a lease that its claim holds the key now, that the attendant must look on
+ * its behalf, or that its claim was ended. */
 void plock__local_granted(plock_local_lease *lease);
 void plock__local_has_to_look(plock_local_lease *lease);
 void plock__local_taken_away(plock_local_lease *lease);

@@ -83,6 +83,7 @@ void plock__local_repair(plock__local_map *map) {
     place_claims(map);
     place_keys(map);
     map->swept_at = 0;
-    /* the dead process may have been about to admit a waiter */
+    /* the dead process may have been about to admit a waiter, so the sweep admits all waiters that
+     * it can */
     (void)plock__local_sweep(map, plock_now());
 }

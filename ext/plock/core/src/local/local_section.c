@@ -15,8 +15,8 @@
 #endif
 
 /* A process leaves the critical section after a few hundred instructions, unless the system
- * interrupts its thread. If another process has to wait for longer, it checks whether the process
- * inside is alive. */
+ * interrupts its thread. If another process has waited for longer than that, it checks whether the
+ * process inside is alive. */
 enum {
     SPINS = 60,
     PLACE_BITS = 11,
@@ -66,8 +66,8 @@ static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
 
-/* Is the process inside dead? If its mark has our place, but differs from our mark, that process
- * must be dead. */
+/* Is the process inside dead? A place has one process at a time. So if the mark has our place, but
+ * is not our mark, the process that wrote it must be dead. */
 static bool dead(const plock__local_map *map, uint32_t seen) {
     const uint32_t slot = (seen & PLACE) - 1;
     if (slot == map->slot) return (seen & ~OTHERS_WAIT) != mark_of(map);
@@ -119,17 +119,18 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     return plock__local_loss_of(map, error);
 }
 
-/* Handles a file that was lost while this process was inside. If the file was moved away, it may
- * have only some of our changes, and still says that we are inside. If it is put back, other
- * processes would wait for us forever. So we write a mark that counts as dead, and the next process
- * repairs the file. */
+/* Handles a file that was lost while this process was inside. A file that was moved away still says
+ * that we are inside, and may have only some of our changes. If that file is put back, other
+ * processes would wait for us forever. So we write a mark of a process that counts as dead. The
+ * next process that enters then repairs the file. */
 static void leave_to_others(const plock__local_map *map) {
     static const uint32_t NOBODY = PLACE;
     static const off_t WHERE = offsetof(plock__local_header, section);
     uint32_t seen;
     const bool ours = pread(map->fd, &seen, sizeof seen, WHERE) == sizeof seen &&
                       (seen & ~OTHERS_WAIT) == mark_of(map);
-    /* if this fails, no process can use the file as long as this process has its place in it */
+    /* If this write fails, the file still says that we are inside. No process can then use the file
+     * as long as this process has its place in it. */
     if (ours) (void)(pwrite(map->fd, &NOBODY, sizeof NOBODY, WHERE) == sizeof NOBODY);
 }
 

@@ -67,7 +67,7 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
     /* the claim of a renewed lease lasts until its process ends or until max_hold, so an extension
-     * must not shorten it */
+     * must not shorten the claim */
     const plock_ns until = lease->terms.renews && wanted < before ? before : wanted;
     if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
@@ -91,8 +91,8 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
 }
 
 /* Detaches the claim from this process. The claim then no longer ends with the process, so it needs
- * an expiry. Stops watching the lease only now, because an operation that fails earlier leaves the
- * lease with this process. */
+ * an expiry. The watch on the lease ends here and not earlier. If the operation fails before this
+ * point, this process keeps the lease and must still watch it. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_dismiss(lease);
@@ -111,9 +111,9 @@ static void leave(plock_local_lease *lease, plock_ns now) {
 }
 
 /* Carries out the operation on the claim, and leaves the critical section. Wakes the next waiter
- * first, and then checks that the file is in its place, because the check takes longer than
- * everything else. Returns PLOCK_OK, PLOCK_NOT_OWNER, or a failure of plock__local_leave or
- * plock__local_check. */
+ * before it checks that the file is in its place. The check takes longer than everything else, and
+ * the waiter need not wait for it. Returns PLOCK_OK, PLOCK_NOT_OWNER, or a failure of
+ * plock__local_leave or plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = ours(lease, now);
@@ -136,7 +136,8 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
-    /* the program has let go of the lease since it began the operation */
+    /* the program let go of the lease after this operation had begun; for a release, `held` is
+     * false from the beginning */
     if (!lease->base.held && lease->operation != PLOCK__OP_RELEASES)
         return plock__local_finish_without(lease, PLOCK_MISUSE);
     plock__local_map *map = lease->map;
@@ -200,8 +201,8 @@ static void change_hands(plock_local_lease *lease, plock__local_claim *held, plo
     memcpy(held->owner, owner.bytes, owner.length);
 }
 
-/* Applies the adopter's at_least. This can only lengthen the time for which the key must stay
- * taken, because an earlier at_least of the claim still counts. */
+/* Applies the adopter's at_least. This never shortens the time for which the key must stay taken,
+ * because an earlier at_least of the claim still counts. */
 static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns until = lease->terms.at_least ? plock_after(now, lease->terms.at_least) : 0;
     if (until <= held->kept_until) return;

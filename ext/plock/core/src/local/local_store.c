@@ -125,8 +125,8 @@ static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     return map->lookout;
 }
 
-/* Makes the lease a user of the store's map. Returns false if the store has no map, or if the map
- * is lost. Both cases are rare. */
+/* Makes the lease a user of the store's map. Returns false if the store has no map of this process,
+ * or if the map is lost. The caller must then call plock__local_use, which can attach a new map. */
 static bool use_current(plock_local_lease *lease) {
     plock_error ignored;
     plock__enter();
@@ -169,9 +169,9 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
     return map;
 }
 
-/* When the last user of a lost map ends its use, the stores give up the map. Otherwise, if the file
- * were put back in its place, this process would still count as alive there. Call with the lock
- * held. */
+/* When the last user of a lost map ends its use, the stores give up the map. If they kept the map,
+ * and the file were put back in its place, this process would still count as alive in the file.
+ * Call with the lock held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;

@@ -60,7 +60,8 @@ PLOCK_MUST_USE plock_status plock__local_make_claim(plock__local_map *map, uint3
                                                     plock_error *error);
 void plock__local_drop_claim(plock__local_map *map, uint32_t number);
 
-/* These functions add a claim to one of its key's two lists (holders, waiters), or remove it. */
+/* These functions add a claim to one of the two lists of its key (holders and waiters), or remove
+ * it from that list. */
 void plock__local_link_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
 void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
 /* Adds the waiter in front of the claim `before`; at the end if `before` is PLOCK__LOCAL_NONE. */

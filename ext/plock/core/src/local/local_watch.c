@@ -1,5 +1,5 @@
 /* The worker thread's job for one lease of a local store. The job renews the lease, reports its
- * loss, and ends a claim that the program could not end. */
+ * loss, and ends the lease's claim if the program could not do so itself. */
 #include "local/local_lease.h"
 
 #include "base/container.h"
@@ -9,8 +9,8 @@
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
-/* If there is no attendant, the job of each lease checks at this interval that the file is in its
- * place. */
+/* The attendant of a map (local_attendant.h) checks that the map's file is in its place. If the map
+ * has no attendant, the job of each lease makes this check at this interval. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
 
 void plock__local_lease_destroy(plock_local_lease *lease) {
@@ -199,7 +199,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return to_end ? end(lease, interest) : watch(lease, interest);
 }
 
-/* Called when the job is done, when no thread could run it, or after a fork. */
+/* The job's `destroy` function. Called when the job is done, when no thread could run the job, or
+ * in a forked child. If the job has a next task, submits the job again. */
 static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
@@ -224,8 +225,8 @@ static void put_down(plock_job *job) {
 
 /* --- requests of the program --- */
 
-/* Gives the job the task `state`. If the job is stopping, it must be put down first, so it gets the
- * task `after_stopping`. */
+/* Gives the job the task `state`. A job that is stopping cannot begin a task before put_down has
+ * run. Such a job gets the state `after_stopping`, with which put_down submits the job again. */
 static void employ(plock_local_lease *lease, enum plock__local_job_state state,
                    enum plock__local_job_state after_stopping) {
     plock__enter();
@@ -268,7 +269,8 @@ bool plock__local_start_over(plock_local_lease *lease) {
         stop(lease);
     else
         plock__local_unregister(lease);
-    /* the loss of the earlier lease has stopped the job, but the new attempt needs the job */
+    /* the job is stopping because the earlier lease was lost; but the new attempt needs the job, so
+     * put_down must submit it again */
     if (!lost && lease->job_state == PLOCK__JOB_STOPS) set_job(lease, PLOCK__JOB_RENEWS_NEXT);
     const bool ready = !lost || lease->job_state == PLOCK__JOB_OFF;
     plock__leave();

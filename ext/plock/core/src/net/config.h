@@ -25,8 +25,8 @@ typedef struct plock_sentinels {
     plock_endpoints places;
     plock_config *config; /* how to connect to the sentinels; it has no host */
     bool own_verify;      /* Was any option given for verifying the sentinels' certificates? */
-    /* Is the scheme redis-sentinel:// or rediss-sentinel://? A path that is only a number is then a
-     * database, and not the name of a primary. */
+    /* Is the scheme redis-sentinel:// or rediss-sentinel://? If it is, a path that is only a number
+     * is a database, and not the name of a primary. */
     bool of_lettuce;
 } plock_sentinels;
 

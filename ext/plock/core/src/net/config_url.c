@@ -278,7 +278,7 @@ plock_status plock__config_write_url(plock_config *config) {
     const plock_endpoints *places = sentinels ? &sentinels->places : config->cluster;
     if (!config->path && !config->server.host && !(sentinels && sentinels->primary) &&
         !(config->cluster && places->count))
-        return PLOCK_OK; /* the URL is still being read */
+        return PLOCK_OK; /* the parser has not read a host, a path or a primary's name yet */
     size_t length = 0, n = 0;
     parts[n++] = scheme_of(config);
     if (config->path) parts[n++] = config->path;

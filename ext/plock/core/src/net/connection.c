@@ -314,8 +314,8 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     }
     const plock_status status = plock__server_error(value, error);
     if (answered == AUTH) {
-        /* omits the server's words, because some servers repeat an unknown command with its
-         * arguments, and here the password is one of them */
+        /* omits the server's words: some servers repeat an unknown command with its arguments, and
+         * an argument of AUTH is the password */
         const char *why =
             plock__judge_no_password(value)
                 ? "the server has no password set: remove it from the URL, or set requirepass"
@@ -329,7 +329,8 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
-/* Returns the scheme that a URL of the same kind has with TLS, or without TLS. */
+/* Returns the scheme of a URL with TLS, or without TLS. The URL is for the same kind of store: one
+ * server, sentinels or a cluster. */
 static const char *scheme(const plock_config *config, bool tls) {
     if (config->cluster) return tls ? "rediss+cluster" : "redis+cluster";
     if (config->is_sentinel || config->sentinels) return tls ? "rediss+sentinel" : "redis+sentinel";
@@ -370,9 +371,9 @@ plock_status plock__connection_open(plock_connection *connection, plock_ns deadl
     return die(connection, status);
 }
 
-/* A Redis without TLS takes a TLS handshake for the beginning of a line, and waits for the end of
- * the line. TCP is connected here, because otherwise the transport itself would have reported the
- * failure. */
+/* A Redis without TLS takes a TLS handshake for the beginning of a line, and silently waits for the
+ * end of the line. So a silent handshake probably means a server without TLS. The TCP connection
+ * itself exists, because the transport would have reported a failure to connect. */
 plock_status plock__connection_silent(const plock_connection *connection, plock_error *error) {
     const bool handshakes =
         connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;

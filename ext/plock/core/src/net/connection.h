@@ -44,8 +44,8 @@ struct plock_connection {
     char *out; /* the bytes that the socket has not taken yet */
     size_t out_length, out_sent, out_room;
     unsigned awaited; /* the number of replies still to come */
-    /* The trail that the next reply is for; NULL if that reply is for the caller. Only
-     * the connection's user changes this field, with the lock held. */
+    /* The trail whose reply comes next; NULL if the next reply is for the caller. Only the
+     * connection's user changes this field, with the lock held. */
     plock_trail *trail;
     unsigned greeting;   /* one bit for each command of the greeting whose reply has not come yet */
     plock_error refusal; /* the error reply to AUTH, kept until the reply to HELLO */
@@ -80,8 +80,8 @@ PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connecti
                                                       plock_interest *interest, plock_error *error);
 
 /* Like plock__connection_receive, for a message that the server pushes to a subscriber. If `reads`
- * is false, uses only bytes that have already been read, which saves a system call. But if poll(2)
- * might not report the next bytes, always reads them. */
+ * is false, uses only bytes that have already been read, which saves a system call. But if the
+ * transport may hold bytes that poll(2) does not report, reads them even then. */
 PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads,
                                                    const plock_value **value,
                                                    plock_interest *interest, plock_error *error);
@@ -101,7 +101,7 @@ PLOCK_MUST_USE plock_status plock__connection_catch_up(plock_connection *connect
                                                        plock_error *error);
 
 /* Returns true if the connection is ready, belongs to this process, and has received no unexpected
- * bytes. It may still wait for the reply that its trail is for, but for no other reply. */
+ * bytes. It may still wait for its trail's reply, but for no other reply. */
 bool plock__connection_at_rest(const plock_connection *connection);
 
 /* In a forked child: closes the descriptor, and sends nothing. */

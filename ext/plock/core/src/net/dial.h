@@ -10,7 +10,7 @@
 PLOCK_MUST_USE plock_status plock__dial(plock_connection **connection, plock_config *config,
                                         plock_resolver *resolver, plock_error *error);
 
-/* Makes such a connection, and adds it to the pool, beyond the pool's limit. */
+/* Makes a connection as plock__dial does, and adds it to the pool, beyond the pool's limit. */
 PLOCK_MUST_USE plock_status plock__dial_beside(plock_connection **connection, plock_config *config,
                                                plock_resolver *resolver, plock_pool *pool,
                                                plock_error *error);

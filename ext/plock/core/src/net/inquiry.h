@@ -61,14 +61,15 @@ void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns d
 /* Returns how many questions have been asked and have not ended. */
 unsigned plock__inquiry_under_way(const plock_inquiry *inquiry);
 
-/* Reports why one of the questions has failed: "the WHAT HOST:PORT: MESSAGE". A question that ended
- * with PLOCK_REFUSED has not failed. A failure is final if a later attempt would fail as well. The
- * outcome is settled if all questions have ended, or if at least half of them have a final failure.
+/* Reports why one of the questions has failed: "the WHAT HOST:PORT: MESSAGE". Returns the status of
+ * that failure. A question that ended with PLOCK_REFUSED has not failed. If no question has failed,
+ * reports "none of the WHATs that were asked answered in time" and returns PLOCK_SILENT.
  *
- * If the outcome is settled, reports the first final failure. Otherwise, or if no failure is final,
- * reports the first failure. Returns the status of the reported failure. But if that failure is
- * final, and the outcome is not settled, returns PLOCK_SILENT. If no question has failed, reports
- * "none of the WHATs that were asked answered in time" and returns PLOCK_SILENT. */
+ * A failure is final if a later attempt would fail as well. The outcome is settled if all questions
+ * have ended, or if at least half of them have a final failure. If the outcome is settled, reports
+ * the first final failure. Otherwise, or if no failure is final, reports the first failure. A final
+ * failure does not count while the outcome is not settled, because other servers may still answer.
+ * In that case, the function reports it, but returns PLOCK_SILENT. */
 PLOCK_MUST_USE plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *what,
                                                    plock_error *error);
 

@@ -99,7 +99,8 @@ static void discard(plock_pool *pool, plock_connection *connection) {
     plock__connection_free(connection);
 }
 
-/* Does the connection still work, as far as this process can see without a request? */
+/* Does the connection still work? Sends no request, so it notices only what the server has already
+ * sent, or that the server has closed the connection. */
 static bool stands(plock_connection *connection) {
     plock_interest interest;
     plock_error error;
@@ -161,14 +162,14 @@ static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_conne
     return count;
 }
 
-/* A caller that waits for a trail to end looks again after TRAIL_PAUSE, and waits for
- * TRAIL_PATIENCE at most. The user of the connection usually reads the trail's answer within a
- * round trip. */
+/* A caller that waits for a trail to end searches the pool again after each TRAIL_PAUSE. After
+ * TRAIL_PATIENCE, the caller takes any connection. The caller seldom waits for so long, because the
+ * connection's user usually reads the trail's answer within a round trip. */
 static const plock_ns TRAIL_PAUSE = PLOCK_MILLISECOND, TRAIL_PATIENCE = 20 * PLOCK_MILLISECOND;
 
 /* Returns PLOCK_OK if exactly one connection has a trail about one of the turn's keys, and takes
- * that connection. Returns PLOCK_AGAIN if that connection is in use, or if there are several.
- * Returns PLOCK_REFUSED if there is none, or if the caller has waited long enough. */
+ * that connection. Returns PLOCK_AGAIN if that connection is in use, or if several connections have
+ * such trails. Returns PLOCK_REFUSED if no connection has one, or if TRAIL_PATIENCE is over. */
 static plock_status follow_trail(plock_pool *pool, plock_connection **connection, plock_turn *turn,
                                  plock_interest *interest) {
     for (;;) {
@@ -183,7 +184,7 @@ static plock_status follow_trail(plock_pool *pool, plock_connection **connection
         }
         const bool ended = idle && !idle->trail;
         if (idle) plock__pool_give(pool, idle, usable);
-        if (ended || (idle && !usable)) continue; /* look again, because one trail has ended */
+        if (ended || (idle && !usable)) continue; /* this trail has ended, so count the rest */
         const plock_ns now = plock_now();
         if (!turn->follows_until) turn->follows_until = plock_after(now, TRAIL_PATIENCE);
         if (now >= turn->follows_until) return PLOCK_REFUSED;

@@ -18,7 +18,8 @@ typedef int name_service(const char *, const char *, const struct addrinfo *, st
 static name_service *service = getaddrinfo;
 
 /* One call of getaddrinfo, or of a finder. The resolver thread shares the lookup with all callers
- * that wait for it. They change the lookup, and count their references, under the lock. */
+ * that wait for it. The thread and these callers change the lookup, and count their references,
+ * under the lock. */
 struct plock_lookup {
     plock_lookup *next; /* in the list of running lookups */
     unsigned references, generation;

@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After the first answer, the other sentinels have this long to answer. If the server that was
- * named most often is then not the known primary, they have until half of connect_timeout is over.
- * Without this longer wait, an isolated sentinel could send this process to a wrong server while
- * the other sentinels are slow. The second half of connect_timeout is for resolving names, asking
- * servers for their roles, and connecting. */
+/* After the first answer, the other sentinels have this long to answer. After this time, the server
+ * that was named most often is the result if it is the known primary. If it is a different server,
+ * the other sentinels may answer until half of connect_timeout is over. Without this longer wait,
+ * an isolated sentinel could send this process to a wrong server while the other sentinels are
+ * slow. The second half of connect_timeout is for resolving names, asking servers for their roles,
+ * and connecting. */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
                "all sentinels of a URL can be asked");
 
-/* Must be on the heap, because its inquiry must be there. */
+/* Must be on the heap, because an inquiry must be on the heap (inquiry.h). */
 typedef struct search {
     /* the first field, so that a pointer to the inquiry is a pointer to the search */
     plock_inquiry inquiry;
@@ -191,8 +192,9 @@ static bool is_primary(const plock_question *q) {
 }
 
 /* Connects to the servers. Each connection asks its server for its role. Returns the index of the
- * first server that is a primary, or the count if there is none. After one server has said that it
- * is a primary, the servers before it in the list have PATIENCE to say the same. */
+ * first server that is a primary, or the count if there is none. Once a server has said that it is
+ * a primary, the servers that precede it in the list have PATIENCE to say the same. The first
+ * primary of the list counts. */
 static unsigned first_primary(plock_inquiry *servers) {
     plock_ns patient_until = servers->deadline;
     for (;;) {
@@ -242,10 +244,10 @@ static plock_addresses *break_tie(search *s, plock_config *config, unsigned vote
     return chosen;
 }
 
-/* Chooses a server when the sentinels do not agree. They may know one server by several names, so
- * the names are resolved first. If that does not help, the servers are asked for their roles. If no
- * server is a primary, the first sentinel of the URL decides between the servers that were named
- * most often. */
+/* Chooses a server when the sentinels do not agree. The sentinels may know one server by several
+ * names, so the names are resolved first. If the sentinels still do not agree, the servers that
+ * were named most often are asked for their roles. If none of them is a primary, the first sentinel
+ * of the URL decides between them. */
 static plock_addresses *decide(search *s, plock_config *config) {
     unsigned votes;
     resolve_all(s);

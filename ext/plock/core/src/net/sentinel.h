@@ -5,10 +5,10 @@
 #include "net/pool.h"
 
 /* A plock__finder that asks all sentinels of the config at once which server is the primary. It
- * takes the server that more than half of the sentinels name. If there is no such server, it takes
- * the server that is named most often. Before it does so, it gives the other sentinels a short time
- * to answer. If the server is not the known primary, this time lasts until half of connect_timeout
- * is over.
+ * takes the server that more than half of the sentinels name. If there is no such server, the
+ * finder gives the silent sentinels a short time to answer. It then takes the server that is named
+ * most often. If that server is not the known primary, the time to answer lasts until half of
+ * connect_timeout is over.
  *
  * Names with an address in common are one server. If several servers are named equally often, the
  * finder takes the first one that says it is a primary. A connection to the server then checks that

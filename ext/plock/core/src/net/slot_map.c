@@ -86,7 +86,7 @@ static plock_status read_map(plock_slot_map *map, const plock_value *answer,
 _Static_assert((int)PLOCK__MAP_ASKED_MAX <= (int)PLOCK__ASKED_MAX,
                "all nodes of a load can be asked");
 
-/* Must be on the heap, because its inquiry must be there. */
+/* Must be on the heap, because an inquiry must be on the heap (inquiry.h). */
 typedef struct search {
     /* the first field, so that a pointer to the inquiry is a pointer to the search */
     plock_inquiry inquiry;

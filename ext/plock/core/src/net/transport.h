@@ -1,6 +1,6 @@
 /* A byte stream to a server: TCP, Unix socket, TLS, or a fake in the tests. It never blocks. With
  * PLOCK_AGAIN it returns an interest that has the descriptor and the events. The caller sets the
- * deadline in it. */
+ * interest's deadline. */
 #ifndef PLOCK__TRANSPORT_H
 #define PLOCK__TRANSPORT_H
 
@@ -26,8 +26,7 @@ typedef struct plock_transport_operations {
      * yet. poll(2) does not report these bytes, so the caller must read them before it waits. The
      * pointer is NULL if there are never such bytes. */
     size_t (*pending)(const plock_transport *);
-    /* Returns false if the other side has closed an idle connection, or if there are unexpected
-     * bytes. */
+    /* Returns false if the server has closed an idle connection, or has sent unexpected bytes. */
     bool (*alive)(plock_transport *);
     /* Closes the descriptor and does nothing else: it sends no byte, and frees no memory. Safe in a
      * forked child. */

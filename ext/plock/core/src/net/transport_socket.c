@@ -23,9 +23,10 @@
  * when there is room. connect_step tries again after this pause. */
 static const plock_ns BACKLOG_PAUSE = 2 * PLOCK_MILLISECOND;
 
-/* READ_AHEAD_MS is how long a read ahead may sleep. READ_AHEAD_MOST_MS is how long it takes at
- * most, including the busy polling before the sleep. AHEAD_ROOM is how many bytes it reads at most.
- * An answer about a lock is shorter. */
+/* The limits of read_ahead, which waits briefly for an answer. READ_AHEAD_MS: how long its recv(2)
+ * may sleep. READ_AHEAD_MOST_MS: how long read_ahead takes at most, including the busy polling
+ * before the sleep. AHEAD_ROOM: how many bytes it reads at most; an answer about a lock is
+ * shorter. */
 enum { READ_AHEAD_MS = 10, READ_AHEAD_MOST_MS = 11, AHEAD_ROOM = 256 };
 
 typedef struct socket_transport {
@@ -205,8 +206,8 @@ static bool receive(socket_transport *s, int flags) {
 
 static bool look(void *transport) { return receive(transport, MSG_DONTWAIT); }
 
-/* Waits briefly for bytes, and keeps them, or the error, for the next read. Does not wait if the
- * deadline of the interest is too near. */
+/* Waits briefly for bytes. Keeps the bytes, or the error, until the transport is next read. Does
+ * not wait if the deadline of the interest is too near. */
 static plock_status read_ahead(const plock_interest *interest) {
     socket_transport *s = interest->source;
     if (interest->fd != s->fd ||

@@ -35,8 +35,8 @@ static tls_transport *of(plock_transport *transport) { return (tls_transport *)(
 /* OpenSSL keeps state for every thread that calls it. If such a thread ends while exit() runs,
  * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps ended
  * threads alive for seconds, so one of them may well end while exit() runs. Each step therefore
- * frees this state at its end. The functions that free a transport do not do this. They create no
- * state, and they may run in a garbage collection while another library uses OpenSSL on this
+ * frees this state at its end. The functions that free a transport do not free this state. They
+ * create none, and they may run in a garbage collection while another library uses OpenSSL on this
  * thread. */
 static plock_status leave(plock_status status) {
     OPENSSL_thread_stop();
@@ -176,8 +176,8 @@ static plock_status make_context(SSL_CTX **out, const plock_config *config, ploc
     return leave(status);
 }
 
-/* Reading certificates takes milliseconds, so this does it without the lock. If several threads
- * read them at the same time, all use the context of the first thread that succeeds. */
+/* Reading certificates takes milliseconds, so this function reads them without the lock. If several
+ * threads read them at the same time, all use the context of the first thread that succeeds. */
 plock_status plock__tls_context(SSL_CTX **context, plock_config *config, plock_error *error) {
     SSL_CTX *made = NULL;
     plock__enter();
@@ -261,7 +261,8 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
     const bool plain =
         !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
     char text[120];
-    /* The server has accepted us before, and will do so again. Only this connection is broken. */
+    /* The server has answered after the handshake, so it has accepted our TLS options. This failure
+     * concerns only this connection, and the next connection may work. */
     if (t->answered)
         return plock__fail(error, PLOCK_DISCONNECTED, "the connection broke: TLS: %s",
                            reason(text, sizeof text));

@@ -1,7 +1,8 @@
 /* Acquires a lease: makes attempts until the lock is held, or until the caller's patience (its
- * `wait:`) ends. In an attempt, the lease asks the server. If the server refuses and patience is
- * left, the lease joins the wait queue (waiter.h) and rests there. If an attempt fails, the lease
- * pauses before the next attempt. */
+ * `wait:`) ends. In an attempt, the lease asks the server for the lock. If the server refuses and
+ * patience is left, the lease joins the wait queue (waiter.h), and waits there for the lock. If an
+ * attempt fails, for example because the server cannot be reached, the lease pauses before the next
+ * attempt. */
 #include "redis/outage.h"
 
 #include "base/expiry.h"
@@ -12,8 +13,9 @@
  * waiter has left, but at most this long, so that later queries do not show the waiter. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
-/* Returns false if another request of this process is asking for the same key. The lease then waits
- * behind that request. A share always asks, because shares can be held together. */
+/* Returns false if another lease of this process has an unanswered acquire of the same key. This
+ * lease must then wait behind the other one. A share always asks the server, because several shares
+ * can be held together. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     return plock__looking_begin(lease->store->looking, lease->subject.key, &lease->looking);
@@ -46,8 +48,9 @@ void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
 
 /* --- attempts --- */
 
-/* A token that may have reached the server in an unanswered request is never used again, because
- * the server could still execute that request after a release. */
+/* Makes the owner for a new attempt. A token that may have reached the server in an unanswered
+ * request is never used again. The server could still execute that request after the lease was
+ * released, and the lock would be taken again. */
 static plock_status renew_owner(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) {
         const plock_status status =
@@ -139,8 +142,8 @@ plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant 
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-/* Handles a waiter's request that could not reach the server. The waiter rests until the server can
- * be reached again. */
+/* Handles a request of the waiter's own thread that could not reach the server. The waiter rests.
+ * After a pause, the coordinator makes the waiters of the queue ask again. */
 static plock_status unreached(plock_redis_lease *lease) {
     plock__call_cancel(&lease->call, NULL);
     lease->phase = RESTING;
@@ -166,8 +169,9 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     lease->doubt = lease->doubt || doubt;
     if (lease->waiter && lease->phase == ASKING)
         plock__waiter_tell_of_silence(lease->waiter, &lease->base.error, lease->tried_at);
-    plock__lease_drop_watch(lease); /* the next attempt may have a different token */
-    /* a brought owner stays the same, so an earlier attempt may have acquired the lock for it */
+    plock__lease_drop_watch(lease); /* the next attempt makes its own watch */
+    /* a brought owner is the same in all attempts, so an earlier one may have acquired the lock for
+     * it */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
     /* the next attempt goes behind the other waiters, which may need no confirmation by replicas */
@@ -178,8 +182,9 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return PLOCK_AGAIN;
     }
     const bool late = now >= lease->patience_ends;
-    /* The server has refused an earlier request, so the lock is taken. Only a connection for the
-     * next request was missing. */
+    /* The server has refused an earlier request of this acquire, so another caller has the lock.
+     * The server did not fail: the last request found no free connection in time. So the acquire
+     * reports an ordinary timeout. */
     if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended)
         return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late)
@@ -190,7 +195,8 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return plock__lease_finish(lease, plock__outage_give_up(lease, status));
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
-    /* the pause ends at the limit of the outage, when the last attempt is due */
+    /* the pause must not last beyond the limit of the outage, because the last attempt is due
+     * then */
     if (now < at && at < lease->resume_at) lease->resume_at = at;
     return PLOCK_TRY_FAILED;
 }
@@ -200,7 +206,8 @@ static plock_status end_of_patience(plock_redis_lease *lease, plock_status statu
     return plock__lease_finish(lease, status);
 }
 
-/* Begins to leave the queue, or ends the wait at once if there is no queue to leave. */
+/* Makes the waiter leave the queue on the server. If the lease has no waiter there, ends the wait
+ * at once. */
 static plock_status part(plock_redis_lease *lease, plock_ns now) {
     const bool asked = plock__acquire_asked(lease);
     plock__lease_drop_watch(lease);
@@ -221,7 +228,8 @@ static plock_status part_step(plock_redis_lease *lease, plock_interest *interest
 
 static plock_status refused(plock_redis_lease *lease, const plock_place *place) {
     const plock_ns now = plock_now();
-    /* a free_in of 0 means that the server has not finished its work, so this is no refusal yet */
+    /* a free_in of 0 means that the server has not finished its work; this is no refusal yet, so
+     * the lease asks again */
     if (!place->free_in && !lease->waiter && now < lease->deadline) {
         ask(lease, now);
         return PLOCK_AGAIN;
@@ -250,7 +258,8 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
 static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *interest) {
     const plock_value *answer;
     plock_status status = plock__call_step(&lease->call, &answer, interest, &lease->base.error);
-    /* false while the call waits for the pool, or for replicas */
+    /* while the call waits for the pool or for replicas, the server owes no answer to the
+     * request */
     const bool asks = lease->call.state != PLOCK__TAKING && lease->call.state != PLOCK__CONFIRMING;
     if (lease->call.state == PLOCK__CONFIRMING) plock__outage_end(lease);
     if (status == PLOCK_AGAIN && asks && plock__outage_too_long(lease, interest))
@@ -272,8 +281,8 @@ static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
-/* The server has granted the lease, but the replicas are late. The waiter's job takes the grant
- * back. */
+/* The server has granted the lease, but the replicas have not confirmed the grant in time. The
+ * acquire fails, and the waiter's job takes the grant back. */
 static plock_status unconfirmed(plock_redis_lease *lease) {
     plock__lease_drop_watch(lease);
     return end_of_patience(

@@ -121,9 +121,9 @@ static bool acquires(const plock_request *request) {
            request->script == PLOCK__ACQUIRE_ALL;
 }
 
-/* Has the process left this server for another one since the connection was made? A primary that
- * was silent may be back, and may not know yet that another primary has its keys. Returns false for
- * a call that sends ASKING: that call has the right node, although the slot's route differs. */
+/* Has the process moved to another server since the connection was made? If the earlier primary
+ * answers again, it may not know that another primary has its keys now. Returns false for a call
+ * that sends ASKING: that call has the right node, although the slot's route differs. */
 static bool left_behind(const plock_call *call) {
     const plock_node *node = call->node;
     if (node->store->routes)
@@ -166,7 +166,8 @@ static plock_status take_connection(plock_call *call, plock_interest *interest,
     return PLOCK_OK;
 }
 
-/* The deadline of the current state. plock__retry_hurry shortens only call->deadline. */
+/* Returns the deadline of the current state. While connecting there are two, and the earlier one
+ * counts: plock__retry_hurry shortens only call->deadline. */
 static plock_ns current_deadline(const plock_call *call) {
     return call->state == PLOCK__OPENING && call->open_deadline < call->deadline
                ? call->open_deadline
@@ -179,8 +180,8 @@ static plock_status open_connection(plock_call *call, plock_interest *interest,
         plock__connection_open(call->connection, current_deadline(call), interest, error);
     if (status) return status;
     if (left_behind(call)) {
-        /* no request was sent, so the caller may try again at once, as after a closed idle
-         * connection */
+        /* no request was sent; `reused` lets the caller try again at once, as it does after a
+         * closed idle connection */
         call->reused = true;
         return fail_left_behind(error);
     }
@@ -296,7 +297,7 @@ static plock_status hear(plock_call *call, const plock_value **value, plock_inte
     return grants && left_behind(call) ? fail_left_behind(error) : status;
 }
 
-/* All connections are in use by many callers, or by callers that wait for a silent server. */
+/* All connections are in use. If the server has been silent for a while, the message adds that. */
 static plock_status saturated(const plock_call *call, plock_error *error) {
     const plock_ns quiet = plock_now() - atomic_load(&call->node->reached_at);
     if (quiet < call->node->config->command_timeout)

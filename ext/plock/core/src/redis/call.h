@@ -84,7 +84,7 @@ void plock__call_finish(plock_call *call);
 
 /* Cancels the call, and closes its connection, because a reply may still come. If the request has
  * been sent and undo is not NULL, first sends undo behind the request on the same connection.
- * However late the server executes the request, it executes undo right after that. */
+ * However late the server executes the request, it executes undo right after the request. */
 void plock__call_cancel(plock_call *call, const plock_request *undo);
 
 /* Returns true if the server owes an answer, to the request or to WAIT. */

@@ -44,7 +44,7 @@ static plock_status subscribe(plock_channel *channel, plock_node *node, plock_er
 }
 
 void plock__channel_use_tag(plock_channel *channel) {
-    plock_error ignored; /* if the connection is lost, the next step says so */
+    plock_error ignored; /* if the connection is lost, the next step reports that */
     if (channel->state != PLOCK__CHANNEL_OPEN || !channel->tag_length) return;
     const plock_text name = plock__channel_text(channel);
     if (!ask(channel, plock__text_of("SSUBSCRIBE"), name.length, &ignored)) channel->unanswered++;

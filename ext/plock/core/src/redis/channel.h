@@ -26,7 +26,8 @@ typedef struct plock_channel {
 
 typedef struct plock_message {
     /* '=': the waiter with this value has its turn; '+': the same for a lock with several holders;
-     * '~': the waiter must look again in `ms`; '!': the lease with this value was broken */
+     * '~': the waiter with this value must ask the server again in `ms`; '!': the lease with this
+     * value was broken */
     char kind;
     bool sharded; /* sent with SPUBLISH, so no other channel receives this message */
     unsigned ms;
@@ -42,17 +43,17 @@ static inline plock_text plock__channel_text(const plock_channel *channel) {
 PLOCK_MUST_USE plock_status plock__channel_name(plock_channel *channel);
 
 /* Connects and subscribes if the channel is closed. Returns PLOCK_OK and a message, whose kind is 0
- * if the subscription has just been confirmed. After PLOCK_OK the caller calls again at once,
- * without `reads`, so that one read is enough for all messages that have arrived. Otherwise returns
+ * if the subscription has just been confirmed. After PLOCK_OK the caller calls again at once, with
+ * `reads` false. So one read is enough for all messages that have arrived. Otherwise returns
  * PLOCK_AGAIN and the interest, or the failure that has closed the channel. */
 PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_node *node,
                                                 bool reads, plock_message *message,
                                                 plock_interest *interest, plock_error *error);
 
-/* If the channel is open and has a tag, also subscribes to the name with the tag. The scripts try
- * SPUBLISH first (parts/cluster.lua), because only this node has to handle it. All nodes of a
- * cluster have to handle a PUBLISH. If the server refuses the subscription, PUBLISH still reaches
- * this process. */
+/* If the channel is open and has a tag, also subscribes to the name with the tag. Only this node
+ * handles a message that is sent to that name with SPUBLISH, so the scripts try SPUBLISH first
+ * (parts/cluster.lua). All nodes of the cluster have to handle a PUBLISH. If the server refuses the
+ * subscription, this process still receives what is sent with PUBLISH. */
 void plock__channel_use_tag(plock_channel *channel);
 
 void plock__channel_close(plock_channel *channel, plock_node *node);

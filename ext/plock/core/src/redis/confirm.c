@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-/* Returns the timeout of WAIT, in ms. WAIT must end before the call does, so that its answer tells
- * how many replicas have confirmed. An idle server notices only every 100 ms ("hz 10") that a WAIT
- * has timed out. */
+/* Returns the timeout of WAIT, in ms. WAIT must end before the call does, because only the answer
+ * to WAIT tells how many replicas have confirmed. An idle server notices up to 100 ms late ("hz
+ * 10") that a WAIT has timed out. So the timeout ends LATE before the call's deadline. */
 static long long time_to_confirm(const plock_call *call) {
     static const plock_ns LATE = 110 * PLOCK_MILLISECOND;
     const plock_ns left = call->deadline - plock_now(),

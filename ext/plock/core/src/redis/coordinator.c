@@ -7,17 +7,17 @@
 #include "redis/reroute.h"
 #include "redis/routes.h"
 
-/* How long an idle coordinator stays. It costs a connection and a sleeping thread, but other
- * waiters may come soon. */
+/* How long a coordinator stays when nothing needs it. It costs a connection and a sleeping thread,
+ * but the next waiter may come soon, and then finds the channel open. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 static plock_coordinator *coordinators; /* the coordinators of this process; under the lock */
 
 /* --- the wait queues, with the lock held --- */
 
-/* Makes all waiters ask again. While the channel was closed, the server may have removed waiters
- * from the queue, because it could not notify them. This may also have happened to a waiter whose
- * refusal has not arrived yet. */
+/* Makes all waiters ask for their places again. While the channel was closed, the server could not
+ * notify this process, and may have removed its waiters from the queue. Even a waiter that has a
+ * request under way may have been removed, so it asks once more. */
 static void channel_opened(plock_coordinator *coordinator) {
     coordinator->open = true;
     for (plock_wait_queue *queue = coordinator->queues.first; queue; queue = queue->next)
@@ -25,8 +25,9 @@ static void channel_opened(plock_coordinator *coordinator) {
     plock__watch_doubt(coordinator->watches);
 }
 
-/* Visits the wait queues that are due or have changed. Returns a waiter that must ask, if there is
- * one. Otherwise lowers *at to the time of the next look, if that is earlier. */
+/* Visits the wait queues that are due or have changed, until one of them has a waiter that must ask
+ * the server. Returns that waiter. If there is none, returns NULL, and lowers *at to the time at
+ * which a queue is next due. */
 static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, plock_ns *at) {
     for (plock_wait_queue *queue; (queue = plock__wait_queues_due(&coordinator->queues, now));) {
         plock_ns next = PLOCK_NEVER;
@@ -35,8 +36,8 @@ static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, 
         const bool asks = waiter && plock__waiter_call(waiter, false);
         /* plock__waiter_call has changed the queue, so the queue is due again */
         if (asks) return waiter;
-        /* a waiter that cannot ask yet will change the queue when its job ends, which makes the
-         * queue due again */
+        /* this waiter cannot ask before its job has ended; the end of the job changes the queue,
+         * which makes the queue due again */
         plock__wait_queue_come_at(queue, next);
     }
     const plock_ns first = plock__heap_at(&coordinator->queues.looks);
@@ -120,8 +121,8 @@ static void leave_stale_server(plock_coordinator *coordinator) {
     if (stale) plock__channel_close(channel, coordinator->node);
 }
 
-/* For a node that is no server (routes.h). Waits for the map. Then all waiters and watches move to
- * the nodes that the map names. */
+/* For a node that is no server (routes.h). Waits for the map. Once the map is loaded, all waiters
+ * and watches move to the nodes that the map names. */
 static void await_map(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     plock_error error = {.status = PLOCK_OK};
     if (!is_needed(coordinator)) return;
@@ -169,8 +170,9 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* An earlier looks_at stays, even if its wait queue is gone. This may wake the thread once
-         * for nothing. But a later looks_at would let each new wait queue wake the thread. */
+        /* looks_at is never moved to a later time, even if the wait queue that set it is gone. This
+         * may wake the thread once for nothing. But if looks_at were later, each new wait queue
+         * would wake the thread. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();
@@ -193,10 +195,10 @@ static bool attends_failovers(const plock_coordinator *coordinator, plock_ns now
     return coordinator->failover && now - atomic_load(&coordinator->node->reached_at) < IDLE;
 }
 
-/* Returns true, and ends the coordinator, if no waiter, watch or connection to a primary has needed
- * it for a while. If the store is no longer used, does so as soon as there is no waiter or watch.
- * Without the coordinator, nothing reports a failover. So if the node has sentinels, its existing
- * connections are not used again. */
+/* Ends the coordinator and returns true if no waiter, watch or connection to a primary has needed
+ * it for a while. If the program no longer uses the store, the coordinator ends as soon as it has
+ * no waiter and no watch. After that, nothing reports a failover to this process. So if the node
+ * has sentinels, its existing connections are not used again. */
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     const bool attends = attends_failovers(coordinator, now);
     plock__enter();

@@ -1,7 +1,7 @@
 /* The coordinator: a job of the worker thread for a node whose keys have waiters or watched leases.
  * It listens on the channel, calls the waiters whose turn comes, and notifies the watches of broken
- * leases. When a look is due in a wait queue, the coordinator makes a waiter of that queue ask the
- * server again. */
+ * leases. At the times that a wait queue sets, a waiter of that queue must ask the server again,
+ * even without a message. The coordinator makes it ask (a look, see wait_queue.h). */
 #ifndef PLOCK__COORDINATOR_H
 #define PLOCK__COORDINATOR_H
 
@@ -12,7 +12,7 @@
 #include "redis/watch.h"
 
 struct plock_coordinator {
-    plock_job job; /* first, so that both have the same address */
+    plock_job job; /* first, so that the job has the coordinator's address */
     plock_node *node;
     unsigned generation;
     bool begun;

@@ -18,7 +18,7 @@ enum {
 /* A job of the worker thread that settles one debt after another. While the server cannot be
  * reached, only one collector tries. When the server answers, other collectors join. */
 struct plock_collector {
-    plock_job job; /* first, so that both have the same address */
+    plock_job job; /* first, so that the job has the collector's address */
     plock_collector *next;
     plock_node *node;
     unsigned generation;
@@ -152,8 +152,9 @@ static void conclude(plock_collector *collector, plock_status status) {
     /* the server has executed only a part of the request */
     const bool unfinished = status == PLOCK_AGAIN;
     const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
-    /* If the server has closed an idle connection, that does not count as a failure. This does not
-     * happen twice in a row, because the pool then closes its other idle connections. */
+    /* If the server has closed an idle connection, that does not count as a failure. The same debt
+     * does not meet a second closed connection, because the pool then closes its other idle
+     * connections. */
     const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
     const bool kept =
@@ -207,7 +208,8 @@ static void destroy(plock_job *job) {
     const bool own = collector->generation == plock__generation();
     plock__call_cancel(&collector->call, NULL);
     plock__enter();
-    /* A debt that arrives after this collector has ended is left to another collector. */
+    /* A collector that has not ended by itself was cut off. If the node has no other collector,
+     * nothing can settle the node's debts, so all of them end with a failure. */
     const bool cut_off = own && !collector->ended;
     if (cut_off) unlink_collector(debts, collector);
     plock_debt *left = cut_off && !debts->collectors ? take_all(debts) : NULL;

@@ -13,7 +13,7 @@
 static const char CHANNEL[] = "+switch-master";
 
 struct plock_failover {
-    plock_job job; /* first, so that both have the same address */
+    plock_job job; /* first, so that the job has the address of plock_failover */
     plock_node *node;
 
     /* Protected by the lock. */

@@ -212,8 +212,8 @@ static plock_status read_released(void *context, const plock_value *answer, ploc
         bool *released = &group->released[group->places[i]];
         if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED)
             return plock__not_our_answer(error);
-        /* If the server says that a lease is not held, an earlier attempt may have released it. The
-         * answer to that attempt was read here (`released`), or was lost (`doubt`). */
+        /* If the server says that a lease is not held, an earlier attempt may have released it.
+         * That attempt's answer was read by this function (`released`), or was lost (`doubt`). */
         *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
@@ -272,7 +272,7 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
 }
 
 /* May the release go on in the background? Not if the caller brought the owner, which may acquire
- * the key again soon. Unless the program hurried the release, the failure counts as well. */
+ * the key again soon. If the program did not hurry the release, `why` must also allow a retry. */
 static bool goes_on(const plock_group *group, const plock_redis_lease *lease, plock_status why) {
     return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, why);
 }
@@ -299,7 +299,7 @@ static bool all_carry_on(const plock_group *group, plock_status status) {
 }
 
 /* Handles a failed release. If the pool had no free connection, the release goes on in the
- * background. Then the function returns PLOCK_OK (plock__lease_release_step says why). */
+ * background. In that case, the function returns PLOCK_OK (plock__lease_release_step says why). */
 static plock_status failed_to_release(plock_group *group, plock_status status) {
     const bool hides = status == PLOCK_SATURATED && all_carry_on(group, status);
     if (!go_on_in_background(group, status, hides) || !hides) return status;

@@ -116,7 +116,8 @@ plock_node *plock__node_retain(plock_node *node) {
 void plock__node_release(plock_node *node) { plock__store_release(node->store); }
 
 /* Processes of the older implementation poll every 35 to 65 ms. If such a process was seen lately,
- * the window is longer than their longest pause. */
+ * the window (plock__node_window) is longer than its longest pause, so that it polls within the
+ * window. */
 static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND,
                       SEEN_LATELY = 600 * PLOCK_SECOND;
 

@@ -66,9 +66,10 @@ static void say_cursor(plock_query *query, int64_t cursor) {
 }
 
 /* Replaces the cursor in a primary's answer with the cluster's cursor. If the answer has the
- * primary's last keys, the new cursor leads to the next primary. If the primary of the old cursor
- * no longer serves slots, another primary has answered, for which that cursor has no meaning. Then
- * this function drops the answer, and the scan goes on at the answering primary's first key. */
+ * primary's last keys, the new cursor leads to the next primary. If the old cursor's primary no
+ * longer serves slots, the request went to another primary, for which the old cursor has no
+ * meaning. So this function drops the answer, and the scan goes on at that other primary's first
+ * key. */
 static plock_status continue_scan(plock_query *query, plock_error *error) {
     const plock_node *node = query->retry.call.node;
     const plock_value *part = &query->answer[0];
@@ -109,8 +110,9 @@ static bool is_break(plock_script_id script) {
     return script == PLOCK__BREAK || script == PLOCK__SHARED_BREAK;
 }
 
-/* Reads the answer to a break. The script may have broken nothing because an earlier attempt had
- * already taken the lock from its holder. Then the answer becomes 1. */
+/* Reads the answer to a break. If the script has broken nothing, an earlier attempt may already
+ * have taken the lock from its holder. In that case, the answer becomes 1, as if this attempt had
+ * broken the lock. */
 static plock_status read_break(plock_query *query) {
     plock_value *answer = &query->answer[0];
     if (!query->parts || answer->type != PLOCK__INTEGER) return PLOCK_OK;

@@ -158,7 +158,8 @@ bool plock__redirect_follow(plock_call *call, plock_status status) {
     call->redirection.slot = PLOCK__SLOTS;
     const plock_ns now = plock_now();
     if (now >= call->deadline) return false;
-    /* a break must not fail because its slot never finishes moving */
+    /* a break must succeed even if its slot never finishes moving, so its last attempt may do
+     * without notifying the holder */
     const plock_ns reserve = call->node->config->command_timeout / 2;
     if (unserved && call->deadline - now <= reserve) plock__break_anyway(&call->request);
     begin_again(call);

@@ -10,7 +10,7 @@
 typedef struct plock_redis_lease plock_redis_lease;
 
 struct plock_redis_lease {
-    plock_lease base; /* first, so that both have the same address */
+    plock_lease base; /* first, so that the base has the lease's address */
     plock_debt debt;  /* for a release in the background */
     plock_store *store;
     plock_node *node; /* the node that has the key */
@@ -55,7 +55,7 @@ struct plock_redis_lease {
      * `wait` is over, and the waiter is leaving the queue. */
     enum { TO_TRY, ASKING, RESTING, PAUSING, PARTING } phase;
     bool waits;           /* the step cannot go on now, so it returns, and the caller waits */
-    plock_waiter *waiter; /* stands in the wait queue for this lease; NULL: there is none */
+    plock_waiter *waiter; /* stands in the wait queue for this lease; NULL: no waiter does */
     int64_t ticket;       /* the place in the queue that an earlier attempt had; 0: none */
     plock_call call;
     /* the slot in which this lease has marked its key (looking.h); NULL: it has no mark */
@@ -131,7 +131,7 @@ plock_request plock__lease_undo_request(plock_redis_lease *lease);
 bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
 
 /* For a lease that the program has freed. The lease itself tries to release the lock, as the copy
- * does above, and is then destroyed. */
+ * of plock__lease_release_in_background does, and is then destroyed. */
 void plock__lease_hand_over(plock_redis_lease *lease);
 
 /* May a release that failed with this status go on in the background? */
@@ -155,8 +155,8 @@ void plock__lease_doubt_extension(plock_redis_lease *lease, bool doubt);
 PLOCK_MUST_USE plock_status plock__lease_downgrade(plock_lease *base);
 PLOCK_MUST_USE plock_status plock__lease_downgrade_step(plock_redis_lease *lease,
                                                         plock_interest *interest);
-/* Ends a downgrade. doubt: the server may have executed the downgrade, or may still execute it.
- * Then the lease counts as a read lock, because the server may have admitted readers. */
+/* Ends a downgrade. doubt: the server may have executed the downgrade, or may still execute it. In
+ * doubt, the lease counts as a read lock, because the server may have admitted readers. */
 void plock__lease_doubt_downgrade(plock_redis_lease *lease, bool doubt);
 
 PLOCK_MUST_USE plock_status plock__lease_adopt_step(plock_redis_lease *lease,

@@ -157,8 +157,8 @@ plock_status plock__lease_release_step(plock_redis_lease *lease, plock_interest 
     const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
     /* If the pool had no free connection, the server has not failed. The release then goes on in
-     * the background, and this operation succeeds. If the release fails there too, a notice reports
-     * that. */
+     * the background, and this operation succeeds. If the background release fails, a notice
+     * reports that failure. */
     const bool hides = status == PLOCK_SATURATED;
     bool goes_on = plock__lease_carries_on(lease, status);
     if (goes_on) goes_on = plock__lease_release_in_background(lease, hides);

@@ -32,7 +32,8 @@ static plock_text write_window(plock_subject *s, plock_ns window) {
 /* Locks that can have several holders have scripts of their own. */
 static bool is_shared(const plock_subject *s) { return *s->share != 0; }
 
-/* Writes the TTL of the companion, in ms, for a key that is taken for this span. */
+/* Writes the TTL of the companion, in ms. The companion lasts fence_ttl longer than the span for
+ * which the key is taken. */
 static plock_text write_noted_for(plock_subject *s, plock_ns span) {
     return write_number(s->noted_for, sizeof s->noted_for,
                         (span + s->fence_ttl) / PLOCK_MILLISECOND);
@@ -71,7 +72,8 @@ plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticke
     return request;
 }
 
-/* Writes the TTL of the companion, or of the fence in it if the lock can have several holders. */
+/* Writes the TTL of the companion. For a lock that can have several holders, the script needs the
+ * TTL of the fence instead, which the companion contains. */
 static plock_text write_companion_ttl(plock_subject *s, plock_ns ttl) {
     return is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl);
 }

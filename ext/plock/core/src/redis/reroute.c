@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many tags are tried. With this number, a node with 1 % of the slots finds no tag in one of
- * 20,000 cases. */
+/* How many tags are tried. With this number, a node with 1 % of the slots fails to find a tag in
+ * one of 20,000 cases. */
 enum { TAGS = 1000 };
 
 /* The pause after a coordinator could not be made, for lack of memory or of random numbers. */
@@ -65,8 +65,8 @@ static void move_queue(plock_wait_queue *queue, plock_coordinator *to, plock_wai
     if (to->open) plock__wait_queue_shake(there ? there : queue, NULL);
 }
 
-/* Moves the wait queues and watches that belong to the other coordinator's node. Adds to *empty the
- * wait queues that the caller must free after releasing the lock. */
+/* Moves from `from` to `to` the wait queues and watches that belong to the node of `to`. Adds to
+ * *empty the wait queues that the caller must free after releasing the lock. */
 static void move_all(plock_coordinator *from, plock_coordinator *to, plock_wait_queue **empty) {
     for (plock_wait_queue *queue = from->queues.first, *next; queue; queue = next) {
         next = queue->next;

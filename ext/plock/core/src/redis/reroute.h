@@ -16,8 +16,9 @@ plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now);
 void plock__reroute_tag(plock_coordinator *coordinator);
 
 /* Finds the waiter that a message on the coordinator's channel is for. Returns NULL if this process
- * has no such waiter, or if another coordinator also receives the message. Sets *elsewhere to true
- * if another coordinator has the waiter, or may have it. Call with the lock held. */
+ * has no such waiter. Also returns NULL if the waiter's own coordinator receives the same message,
+ * so that only that coordinator acts on it. Sets *elsewhere to true if another coordinator has the
+ * waiter, or may have it. Call with the lock held. */
 plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
                                   const plock_message *message, bool *elsewhere);
 

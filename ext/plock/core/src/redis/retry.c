@@ -33,7 +33,8 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
 }
 
 /* Returns the final status after a failed attempt. The last attempt may have had too little time
- * for an answer. So if too few replicas confirmed the attempt before it, returns that failure. */
+ * for an answer. If too few replicas had confirmed the attempt before the last one, returns that
+ * earlier failure, which says more. */
 static plock_status final(const plock_retry *retry, plock_status status, plock_error *error) {
     if (status != PLOCK_SILENT || retry->failure != PLOCK_UNREPLICATED) return status;
     return plock__fail_plainly(error, PLOCK_UNREPLICATED);
@@ -66,7 +67,8 @@ static plock_status failed(plock_retry *retry, plock_status status, plock_error 
 }
 
 /* Asks again, because the server has executed only a part of the request. Returns false if no time
- * is left. The lock's key then expires on the server within a second. */
+ * is left. The lock still becomes free, because the script has made its key expire within a second
+ * (parts/pass.lua). */
 static bool go_on(plock_retry *retry) {
     const plock_ns now = plock_now();
     retry->begun = true;

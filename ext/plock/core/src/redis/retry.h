@@ -25,8 +25,8 @@ typedef struct plock_retry {
     plock_ns deadline, resume_at;
     unsigned pauses;
     plock_status failure; /* how the last attempt failed */
-    bool halves; /* An attempt with a connection may use only half of the remaining time. If the
-                  * connection is silent, there is still time for another attempt. */
+    bool halves; /* An attempt with a connection may use only half of the remaining time. So there
+                  * is time for another attempt if the connection proves silent. */
     /* reconnected: A closed connection was replaced. A retry replaces only one. */
     bool pausing, reconnected;
     bool doubt; /* The server may have executed an earlier attempt whose reply was lost. */

@@ -64,9 +64,10 @@ plock_node *plock__routes_node(plock_store *store, const plock_node_name *name);
 /* Has the store met as many nodes as it can? Do not call with the lock held. */
 bool plock__routes_full(const plock_store *store);
 
-/* Notes that a node has named `to` as the node of the slot. Within the next second, a map does not
- * change this route, because the map may come from a node that does not know of the move yet. But
- * if `to` is distrusted in that time, the map counts. Do not call with the lock held. */
+/* Notes that a node has named `to` as the node of the slot. For the next second, a newly loaded map
+ * does not change this route. The map may come from a node that does not know of the move yet. This
+ * protection ends early if `to` is distrusted (plock__routes_distrust). Do not call with the lock
+ * held. */
 void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
 
 /* Returns the first node, in the order of their numbers, that serves a slot and has at least this

@@ -263,8 +263,8 @@ void plock__routes_doubt(plock_store *store) {
     if (running && running->asks) running->doubted = true;
     const plock_ns pause = routes->loaded_at && next > now ? next - now : 0;
     plock__leave();
-    /* before the first map, this function begins no load with a pause, because a caller that waits
-     * for the map begins one without a pause */
+    /* Before the first map is loaded, a caller that waits for the map begins a load without a
+     * pause. So this function begins no load that would pause first. */
     const bool begins = !running && (!pause || atomic_load(&routes->mapped));
     plock_load *load = begins ? begin(store, pause, &ignored) : NULL;
     if (load) release(load);

@@ -35,9 +35,9 @@
     X(SHARED_BREAK, shared_break, ALWAYS)                                                          \
     X(SHARED_STATUS, shared_status, ALWAYS)
 
-/* When Redis runs out of memory, it refuses functions without `allow-oom`. A grant may fail then,
- * but a release must not. The other flag allows SPUBLISH to a channel in another slot of the same
- * node (parts/cluster.lua). A script may do that without a flag. */
+/* When Redis runs out of memory, it refuses functions without `allow-oom`. In that state a grant
+ * may fail, but a release must not. `allow-cross-slot-keys` lets a function SPUBLISH to a channel
+ * in another slot of the same node (parts/cluster.lua). A script may do so without this flag. */
 #define ALWAYS       ",flags={'allow-oom','allow-cross-slot-keys'}"
 #define NEEDS_MEMORY ",flags={'allow-cross-slot-keys'}"
 

@@ -6,15 +6,16 @@
 #include "runtime/later.h"
 #include "runtime/notice.h"
 
-/* If no other request uses the connection for this long, the worker thread looks for the answer. */
+/* If no other request uses the connection for this long, the worker thread tries to read the
+ * answer. */
 static const plock_ns LOOKS_EVERY = 20 * PLOCK_MILLISECOND;
 
 typedef struct trailing {
-    plock_trail trail; /* first, so that both have the same address */
+    plock_trail trail; /* first, so that the trail has the address of `trailing` */
     plock_later later;
     struct trailing *next, *previous; /* under the lock */
     plock_connection *connection;     /* under the lock; NULL: the trail has ended */
-    unsigned references;              /* under the lock: one for the trail, and one for each look */
+    unsigned references; /* under the lock: one for the trail, one for each thread at work */
     unsigned generation;
     plock_script_id script;
     plock_ns silent_at; /* the server must have answered by this time */
@@ -76,7 +77,8 @@ static void ends(plock_trail *trail, const plock_value *reply) {
 
 /* --- reading the answer, if no other request uses the connection --- */
 
-/* Takes the connection, unless a caller is using it. That caller then reads the answer. */
+/* Takes the connection from the pool, unless a caller is using it. Such a caller reads the answer
+ * itself. */
 static plock_connection *claim(trailing *t) {
     plock_connection *connection = t->connection;
     return connection && plock__pool_take_this(&t->node->pool, connection) ? connection : NULL;
@@ -93,8 +95,8 @@ static plock_status look(const trailing *t, plock_connection *connection, plock_
 
 static void keep(plock_later *later) { of(later)->references++; }
 
-/* Lists the trail for the next look, unless the trail has ended. If no thread can look, the next
- * user of the connection still reads the answer. */
+/* Makes the worker thread try to read the answer after LOOKS_EVERY, unless the trail has ended. If
+ * no thread can be started, the next user of the connection still reads the answer. */
 static void look_later(trailing *t) {
     plock_error ignored;
     if (plock__later_enter(&t->later, &ignored)) return;
@@ -140,7 +142,7 @@ void plock__trailing_settle(const plock_store *store, plock_ns deadline) {
         if (!t) return;
         interest.deadline = deadline;
         if (status == PLOCK_AGAIN && plock_now() < deadline)
-            (void)plock_await(&interest, NULL); /* the next look shows what has arrived */
+            (void)plock_await(&interest, NULL); /* until bytes arrive, which the next round reads */
     }
 }
 
@@ -164,7 +166,8 @@ plock_status plock__trailing_begin(plock_redis_lease *lease, const plock_request
     plock__lease_route(lease);
     plock_pool *pool = &lease->node->pool;
     plock_error ignored;
-    /* if the server does not know the script, the lock would be released only later, as a debt */
+    /* If the server does not know the script, it refuses the request. The lock would then be
+     * released only later, as a debt. */
     if (!plock__node_knew(lease->node, request->script)) return PLOCK_AGAIN;
     trailing *t = make(lease, request);
     plock_connection *connection = t ? plock__pool_take_idle(pool) : NULL;

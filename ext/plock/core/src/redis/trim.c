@@ -8,7 +8,7 @@
 static const plock_ns UNUSED = 10 * PLOCK_SECOND;
 
 struct plock_trim {
-    plock_job job; /* first, so that both have the same address */
+    plock_job job; /* first, so that the job has the address of plock_trim */
     plock_store *store;
     unsigned generation;
 };

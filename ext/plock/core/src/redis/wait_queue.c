@@ -134,7 +134,8 @@ void plock__wait_queue_note(plock_waiter *waiter) {
 
 bool plock__wait_queue_unplaced(const plock_wait_queue *queue) { return queue->unplaced > 0; }
 
-/* Ends the pause, because the server answers or the channel to it is open. */
+/* Ends the pause in which no waiter asks, because the server answers or the channel to it is
+ * open. */
 static void resume(plock_wait_queue *queue) {
     queue->failures = 0;
     queue->resume_at = 0;
@@ -156,14 +157,14 @@ void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *err
         if (plock__waiter_rests(waiter)) plock__waiter_unreached(waiter, error, since);
 }
 
-/* For each key, one waiter of each process looks at least this often, whatever the server has said.
- * The server may have lost the queue, so that no holder notifies the waiter. Or the waiters before
- * this one may be frozen. */
+/* For each key, one waiter of each process asks the server at least this often, whatever the server
+ * has said. The server may have lost the queue, so that no holder notifies the waiter. Or the
+ * waiters before this one in the server's queue may be frozen. */
 static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 
-/* A waiter with more waiters before it looks a little later, so that the first waiter looks first.
- * If the holder does not notify waiters, they look at jittered, growing intervals. The first waiter
- * looks often, and the waiters behind it look less often. */
+/* A waiter with more waiters before it in the server's queue looks a little later, so that the
+ * first one looks first. If the holder does not notify waiters, the waiters must poll, at jittered,
+ * growing intervals. The first waiter polls often, and the waiters behind it poll less often. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
     plock_ns span = LOOK_EVERY;
@@ -217,11 +218,11 @@ plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_n
         return PLOCK__CONTAINER(plock_waiter, due_entry, queue->due.first);
     }
     plock_waiter *first = queue->first;
-    /* usually the first waiter rests, or the second if the first one asks */
+    /* the loop is short: usually the first waiter rests, or the second if the first one asks */
     for (; first && !plock__waiter_rests(first); first = first->next) VISIT();
     if (!first) return NULL;
-    /* another waiter is asking for its place; if the server has lost the queue, this waiter would
-     * overtake that one */
+    /* `first` must ask for its place, and another waiter is doing so now; if the server has lost
+     * the queue, `first` would overtake that waiter */
     if (open && first->due) return NULL;
     if (now >= when(queue)) return first;
     if (when(queue) < *at) *at = when(queue);

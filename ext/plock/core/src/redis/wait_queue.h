@@ -1,5 +1,6 @@
-/* The wait queue: the waiters of this process for one lock, in order, and when the first of them
- * looks again. The wait queue sends no requests. Its functions require the lock. */
+/* The wait queue: the waiters of this process for one lock, in order, and the time of the next
+ * look. In a look, a resting waiter asks the server for the lock again, although no message has
+ * announced its turn. The wait queue sends no requests. Its functions require the lock. */
 #ifndef PLOCK__QUEUE_H
 #define PLOCK__QUEUE_H
 
@@ -22,8 +23,8 @@ struct plock_wait_queue {
     plock__index_entry by_key;
     plock__heap_entry look;
     plock_waiter *first, *last;
-    plock_ns look_at; /* when a waiter must next look; PLOCK_NEVER: a waiter is looking now */
-    /* When a waiter must next look according to a message from the server. The message may be newer
+    plock_ns look_at; /* when the next look is due; PLOCK_NEVER: a look is under way */
+    /* When the next look is due according to a message from the server. The message may be newer
      * than the last answer. PLOCK_NEVER: no message has come. */
     plock_ns told_at;
     unsigned looks;     /* How many looks in a row found a holder that does not notify waiters. */
@@ -81,23 +82,25 @@ void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *err
 void plock__wait_queue_failed(plock_wait_queue *queue, const plock_error *error, plock_ns since,
                               plock_ns now);
 
-/* Sets when the next look is due after a refusal. That is within a second. */
+/* Sets the time of the next look after a refusal with this place. The look is due within a
+ * second. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now);
 
-/* Sets when a waiter looks next. Replaces the time from an earlier answer. */
+/* Sets the time of the next look. Replaces the time that was set after an earlier answer. */
 void plock__wait_queue_look_at(plock_wait_queue *queue, plock_ns at);
 
-/* Notes the time at which a waiter must look, according to a message from the server. */
+/* Notes that, according to a message from the server, a look is due at this time. */
 void plock__wait_queue_told(plock_wait_queue *queue, plock_ns at);
 
-/* Notes that a waiter looks now. If a look was due, no other waiter looks before the answer. */
+/* Notes that a waiter asks the server now. If a look was due, this request is the look, and no
+ * other waiter looks before the answer comes. */
 void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now);
 
-/* Returns the next waiter whose job must ask. While the channel is `open`, the waiters that must
- * ask for their places go first, one at a time. If none of them can go now, and a look is due,
- * returns the first resting waiter. But if the channel is open and that waiter is one of them,
- * returns NULL. If no waiter must ask now (for example, during a pause), returns NULL, and lowers
- * *at to the time of the next look. */
+/* Returns the next waiter whose job must ask the server. While the channel is `open`, the waiters
+ * that must ask for their places go first, one at a time. If none of them can go now, and a look is
+ * due, returns the first resting waiter. But while the channel is open, a waiter that must ask for
+ * its place does not look. For such a waiter, the function returns NULL. If no waiter must ask now
+ * (for example, during a pause), returns NULL, and lowers *at to the time at which one must ask. */
 plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
                                      plock_ns *at);
 

@@ -91,7 +91,7 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
             plock__coordinator_schedule(coordinator);
         return queue;
     }
-    if (queue->look_at == PLOCK_NEVER) { /* this waiter may have been looking */
+    if (queue->look_at == PLOCK_NEVER) { /* a look is under way, and may be this waiter's */
         plock__wait_queue_look_at(queue, plock_now());
         plock__coordinator_tell(coordinator, queue->look_at);
     }
@@ -100,12 +100,12 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
 
 static bool is_shared(const plock_waiter *waiter) { return *waiter->subject.share != 0; }
 
-/* Sets the date of the next look after an answer. If the lock can have several holders, earlier
- * answers are still true, so the earliest date counts. The earliest date also counts if the answer
- * is for a waiter behind the first, so that the first waiter checks its place in time. */
+/* Sets the time of the next look after an answer. An earlier time stays if the lock can have
+ * several holders, because the earlier answers are still true. An earlier time also stays if this
+ * waiter is not the first, so that the first waiter checks its place in time. */
 static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
                      const plock_place *place) {
-    /* while the waiters poll, the next look comes soon, so an earlier date is dropped */
+    /* while the waiters poll, the new time is soon enough, so an earlier time is dropped */
     const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at;
     plock__wait_queue_schedule(queue, place, plock_now());
     if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at)
@@ -113,13 +113,13 @@ static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
 }
 
 /* The waiter holds the lock. The other waiters need not look until a lease on the lock expires. But
- * if the waiter got the lock before its turn was announced, the server may have lost the queue with
- * the lock. Then the next waiter looks at once. */
+ * if the waiter got the lock although its turn was not announced, the server may have lost the
+ * queue with the lock. In that case, the next waiter looks at once. */
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {
         .free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->queue) {
-        /* told_at was sent for the turn of this waiter or an earlier one, so it is outdated */
+        /* told_at was set for this waiter's turn or an earlier turn, so it is outdated */
         if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER;
         schedule(waiter->queue, waiter, &place);
         if (!waiter->turn) plock__wait_queue_look_at(waiter->queue, PLOCK_NEVER);
@@ -130,7 +130,7 @@ plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
     const bool was_lost = waiter->queues && place->lost && waiter->known && !waiter->checks;
     waiter->place = *place;
-    /* a shaken waiter may have lost its place after the server sent this answer */
+    /* a shaken waiter may have lost its place after the server sent this answer, so it is due */
     waiter->due = !waiter->queues || waiter->shaken;
     waiter->known = waiter->known || waiter->queues;
     waiter->turn =
@@ -196,8 +196,8 @@ static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_nod
     return PLOCK_OK;
 }
 
-/* Does the first request ask without queueing? It does if the channel is not open, and no other
- * waiter of this process waits for the key. */
+/* May the first request ask for the lock without joining the queue? It may if the channel is not
+ * open, and no other waiter of this process waits for the key. */
 static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
     return !coordinator->open && !plock__wait_queue_find(&coordinator->queues, key);
 }

@@ -1,7 +1,7 @@
 /* A waiter stands in its process's wait queue for a lock, and has a place in the queue on the
- * server. Its own thread asks first, unless another waiter of this process must ask before it.
- * After that, a job in the worker thread asks on the waiter's behalf when the waiter's turn has
- * come or it is time to look again. */
+ * server. Its own thread asks the server first, unless another waiter of this process must ask
+ * before it. Later requests are sent by the waiter's job in the worker thread: when its turn has
+ * come, or when a look is due (wait_queue.h). */
 #ifndef PLOCK__WAITER_H
 #define PLOCK__WAITER_H
 
@@ -19,8 +19,8 @@ typedef struct plock_wait_request {
     plock_ns ttl;
     int64_t ticket; /* the ticket of an earlier place in the queue; 0: none */
     bool shares;    /* The lock is shared with processes of the older implementation. */
-    /* Another lease of this process has just asked for the key. So the waiter goes behind that
-     * lease, and does not ask at once. */
+    /* Another lease of this process has just asked the server for the key. So the waiter goes
+     * behind that lease, and does not ask at once. */
     bool follows;
     struct plock_watch *watch; /* Starts as soon as the waiter holds the lock. NULL: none. */
     plock_ns renewed_for;      /* How long the watch renews the lease. */
@@ -36,8 +36,8 @@ typedef struct plock_owing {
 } plock_owing;
 
 /* The states of a waiter, and the events that change them. "Called" means that the waiter must ask
- * again: its turn has come, it is time to look, or it may have lost its place in the queue. An
- * event changes only the states that are listed for it.
+ * again: its turn has come, a look is due, or it may have lost its place in the queue. An event
+ * changes only the states that are listed for it.
  *
  * event                             from                       to               done
  * --------------------------------  -------------------------  ---------------  -------------------
@@ -85,8 +85,7 @@ enum plock_waiter_state {
 };
 
 struct plock_waiter {
-    plock_job job;                  /* asks in the worker thread; first, so that both have the same
-                                     * address */
+    plock_job job;                  /* first, so that the job has the waiter's address */
     plock_waiter *next, *previous;  /* in the wait queue */
     struct plock_wait_queue *queue; /* NULL: it is in no wait queue */
     /* What the wait queue has noted about this waiter (plock__wait_queue_note). */
@@ -106,10 +105,13 @@ struct plock_waiter {
     bool known;   /* The server has answered that it is in the queue. Never becomes false again. */
     bool doubt;   /* The server may have given it the lock. Never becomes false again. */
     bool due;     /* It must ask for its place, because it has none, or may have lost it. */
-    bool turn; /* Its turn has come since its last request. Any call during that request counts as a
-                * turn. */
+    /* Its turn has come since its last request. A call for any reason during that request counts as
+     * a turn. */
+    bool turn;
     bool shaken; /* The server has lost another waiter, so it may also have lost this one. */
-    bool checks; /* It asks now because it was shaken. If it proves lost, it shakes no others. */
+    /* It asks now because it was shaken. If the server proves to have lost it too, it does not
+     * shake the other waiters again. */
+    bool checks;
     plock_place place;
     plock_grant grant;
     plock_error error;  /* Why it failed, or why the server cannot be reached. PLOCK_OK: neither. */
@@ -181,8 +183,8 @@ PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant
 
 plock_owing plock__waiter_owing(const plock_waiter *waiter);
 
-/* Has the server answered that the waiter is in the queue? Then earlier requests have been
- * answered, so the server owes an answer only to the waiter's last request. */
+/* Has the server answered that the waiter is in the queue? If so, the server can owe an answer only
+ * to the waiter's last request, because it has answered the earlier ones. */
 bool plock__waiter_known(const plock_waiter *waiter);
 
 /* Does the waiter wait for replicas to confirm a grant? */
@@ -196,8 +198,8 @@ void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
  * waiter is out of the queue. */
 bool plock__waiter_part(plock_waiter *waiter, bool asked);
 
-/* Returns PLOCK_AGAIN and the interest until the waiter is out of the queue, or the attempt to
- * leave has failed. Then returns PLOCK_OK. */
+/* Returns PLOCK_AGAIN and the interest until the waiter is out of the queue on the server, or has
+ * failed to leave it. After that, returns PLOCK_OK. */
 PLOCK_MUST_USE plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interest);
 
 /* Ends the wait, and frees the waiter. The waiter leaves the wait queue and, in the background, the

@@ -32,7 +32,7 @@ static void fail(plock_waiter *waiter, const plock_error *error) {
     plock__waiter_met_silence(waiter, error, waiter->unanswered_since);
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
-    /* the look of this waiter has failed, so another waiter must look soon */
+    /* this request may have been the look that was due, so another waiter must look soon */
     if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now());
 }
 
@@ -133,8 +133,9 @@ static bool departs_unasked(plock_waiter *waiter) {
     return gone;
 }
 
-/* If the waiter gives up while a request is under way, the job still waits for the answer, because
- * that costs less than a new connection. */
+/* If the waiter gives up while a request is under way, the job still waits for the answer.
+ * Cancelling the request would close its connection, and a new connection would cost more than the
+ * wait. */
 plock_status plock__waiter_step(plock_job *job, plock_interest *interest) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
     if (waiter->call.state == PLOCK__CALL_NONE && departs_unasked(waiter)) return PLOCK_OK;

@@ -18,14 +18,14 @@ bool plock__waiter_inherited(const plock_waiter *waiter);
  * tests of the core, a transition that is not in the table in waiter.h fails an assertion. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
-/* These require the lock. If the first two leave the wait queue without a waiter, they return it,
- * and the caller must free it. Otherwise they return NULL. */
+/* These functions require the lock. If one of the first two leaves the wait queue without a waiter,
+ * it returns the wait queue, which the caller must free. Otherwise it returns NULL. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
 
-/* Called before the waiter asks again. Notes whether the reason is that another waiter was lost
- * from the queue. */
+/* Called before the waiter asks again. Notes in `checks` whether the waiter asks because the server
+ * has lost another waiter. */
 void plock__waiter_checks_if_shaken(plock_waiter *waiter);
 
 /* --- waiter_leave.c --- */

@@ -40,11 +40,12 @@ static plock_watch *watch_of(plock_later *later) {
 
 static void keep(plock_later *later) { watch_of(later)->references++; }
 
-/* Begins the work of an automatic watch. Its lease has already been held for longer than most. */
+/* Begins the work of an automatic watch. By now, its lease has been held for longer than most
+ * leases are. */
 static void begin_watching(plock_later *later) {
     plock_watch *watch = watch_of(later);
     plock_error ignored;
-    /* even if this fails, the lease is renewed, and the next renewal notices a break */
+    /* even if listening fails, the lease is renewed, and the next renewal notices a break */
     watch->unnoted = listen_for(watch, &ignored) == PLOCK_OK;
     if (watch->unnoted) {
         char *end = watch->place + watch->place_length;
@@ -140,7 +141,7 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     if (!start) return PLOCK_OK;
     plock__coordinator_start(start);
     plock__enter();
-    /* if the worker thread could not start, the coordinator no longer exists */
+    /* if the worker thread could not start, the coordinator is gone, and `link` is NULL */
     const bool begun = watch->link;
     plock__leave();
     return begun ? PLOCK_OK
@@ -219,7 +220,8 @@ void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl) {
     const plock_ns now = plock_now();
     plock__enter();
     if (doubtful_ttl < watch->ttl) watch->ttl = doubtful_ttl;
-    /* no answer has come, but the server may have shortened the lease */
+    /* the extension has no answer, but may have shortened the lease, so the renewal must come
+     * soon */
     const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL;
     if (soon < watch->renew_at) watch->renew_at = soon;
     go_on(watch);
@@ -346,7 +348,7 @@ static void understand(plock_watch *watch, plock_status status) {
     if (renewal && current)
         watch->renew_at =
             status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
-    /* also asks for a check, because max_hold may allow no further renewal */
+    /* a check must follow a failed renewal too, because max_hold may allow no further renewal */
     if (status && status != PLOCK_NOT_OWNER) {
         watch->doubtful = true;
         watch->check_at = now + before_another_try(watch);

@@ -2,8 +2,8 @@
  * host answers in less time than a thread needs to fall asleep and wake. The price is processor
  * time. So no wait polls for longer than the sleep would cost on a virtual machine. This limit is
  * from Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
- * shared-memory multiprocessor", 1991. While the answers come later than that, fewer and fewer
- * waits poll. No wait polls while more threads want to run than there are processors. */
+ * shared-memory multiprocessor", 1991. While the answers take longer than this limit, fewer and
+ * fewer waits poll. No wait polls while more threads want to run than there are processors. */
 #ifndef PLOCK__BUSY_POLL_H
 #define PLOCK__BUSY_POLL_H
 

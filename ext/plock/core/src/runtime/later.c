@@ -6,8 +6,8 @@
 #include "base/process.h"
 #include "runtime/worker.h"
 
-/* A lease younger than this is not watched. Its watch then begins with a check, so if the lease was
- * broken before, the loss is noticed within half a second. */
+/* A lease younger than this is not watched. So its watch begins with a check: if the lease was
+ * broken while it was young, the loss is noticed within half a second. */
 static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
 
 /* The job ends after the list has been empty for this long. It does not end sooner, because new
@@ -18,9 +18,9 @@ static const plock_ns IDLE = 5 * PLOCK_SECOND;
 static plock_job *at_work;
 static plock__heap dates;   /* the entries that have a date */
 static unsigned entries;    /* the number of entries, with and without a date */
-static plock_ns looks_at;   /* when the job looks at the list again; perhaps no entry is due */
+static plock_ns looks_at;   /* when the job next looks for entries that are due; it may find none */
 static plock_ns last_span;  /* how far in the future the last date was when it was set */
-static bool used;           /* has a date been set since the last look? */
+static bool used;           /* has a date been set since the job last looked? */
 static plock_ns idle_since; /* when the list became empty; PLOCK_NEVER: it is not empty */
 
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
@@ -42,7 +42,8 @@ void plock__later_leave(plock_later *later) {
     later->listed = false;
     entries--;
     plock__heap_remove(&dates, &later->date);
-    /* no entry had a date, so the job's next look may be seconds away; its idle time begins now */
+    /* the job may not look at the list for seconds, so the time at which the list became empty is
+     * noted here */
     if (!entries && looks_at == PLOCK_NEVER) idle_since = plock_now();
 }
 
@@ -62,8 +63,8 @@ static plock_later *next_due(plock_ns now) {
     return PLOCK__CONTAINER(plock_later, date, dates.first);
 }
 
-/* Returns the time of the next look. While leases come and go, the job looks now and then, so that
- * a new lease need not wake it. */
+/* Returns when the job must look at the list again. While leases come and go, the job looks often
+ * enough that the entry of a new lease need not wake it. */
 static plock_ns next_look(plock_ns now) {
     const plock_ns at = plock__heap_at(&dates);
     const plock_ns soon =
@@ -74,9 +75,9 @@ static plock_ns next_look(plock_ns now) {
 
 /* --- the job of the worker thread --- */
 
-/* Returns true if the list has been empty for so long that the job must end. Otherwise lowers *at
- * to the next moment at which that may be the case. The job must look at that moment, because the
- * removal of an entry does not wake it. */
+/* Returns true if the list has been empty for IDLE, so that the job must end. Otherwise lowers *at
+ * to the earliest time at which the list can have been empty for IDLE. The job must look at that
+ * time, because the removal of an entry does not wake it. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (entries > 0 || used)
         idle_since = PLOCK_NEVER;

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "plock/lease.h"
 
-/* Each kind of store fills this in for its leases. Each function has the contract of the
- * plock_lease_… function with the same name. */
+/* The functions of one kind of lease. Each has the contract of the plock_lease_… function with the
+ * same name. */
 typedef struct plock_lease_kind {
     plock_status (*release)(plock_lease *lease, plock_ns keep);
     plock_status (*extend)(plock_lease *lease, plock_ns ttl);

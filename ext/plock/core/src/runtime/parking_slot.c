@@ -1,6 +1,6 @@
-/* A single system call, futex_waitv, replaces a pipe, its descriptor and a thread that reads it. A
- * hand-off between processes spends most of its time on cache misses, so a shorter path saves
- * time. */
+/* Waits for another process with a single system call, futex_waitv. Without it, the wait needs a
+ * pipe, its descriptor and a thread that reads the pipe. A hand-off between processes spends most
+ * of its time on cache misses, so a shorter path saves time. */
 #include "runtime/parking_slot.h"
 
 #include "base/platform.h"

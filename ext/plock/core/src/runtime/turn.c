@@ -2,9 +2,9 @@
 
 #include "base/process.h"
 
-/* The pause between two looks at the leases grows from FIRST_PAUSE to LONGEST_PAUSE. A turn waits
- * for another operation, which takes a round trip, or up to command_timeout if the server is
- * silent. */
+/* While other operations use its leases, a turn checks them again after each pause. The pause grows
+ * from FIRST_PAUSE to LONGEST_PAUSE. An operation takes a round trip, or up to command_timeout if
+ * the server is silent. */
 static const plock_ns FIRST_PAUSE = PLOCK_MILLISECOND;
 static const plock_ns LONGEST_PAUSE = 4 * PLOCK_MILLISECOND;
 
@@ -52,9 +52,9 @@ static void cancel(void *of) {
     if (waited && turn->give_up) turn->give_up(turn->context);
 }
 
-/* Returns the time by which the operation must end; PLOCK_NEVER: none is set. If the operation had
- * to wait for its turn, one deadline covers that wait and the operation. Otherwise only `hurry`
- * sets a deadline here. */
+/* Returns the time by which the operation must end; PLOCK_NEVER: no time is set. If the operation
+ * had to wait for its turn, the deadline of that wait also covers the operation. If it did not have
+ * to wait, only `hurry` can set a time. */
 static plock_ns latest_end(const plock_lease_use *turn) {
     return turn->deadline && turn->deadline < turn->hurried ? turn->deadline : turn->hurried;
 }

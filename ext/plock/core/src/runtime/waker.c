@@ -115,9 +115,10 @@ void plock__waker_detach(plock_waker *waker) {
         plock__ends_give(open);
 }
 
-/* Drains the descriptor first, and then clears the mark. If a wake comes between the two, this call
- * reports it, but its poke remains and may end a later wait for nothing. The next wake finds the
- * mark cleared, and pokes again. So no wake is lost. */
+/* Drains the descriptor first, and then clears the mark. If a wake comes between these two steps,
+ * this call reports the wake. But the poke of that wake remains in the descriptor, and may end a
+ * later wait for nothing. The next wake finds the mark cleared, and pokes again. So no wake is
+ * lost. */
 bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
     return atomic_exchange(&waker->woken, 0);

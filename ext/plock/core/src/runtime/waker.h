@@ -27,9 +27,9 @@ void plock__waker_clear_if_woken(plock_waker *waker);
 
 bool plock__waker_woken(const plock_waker *waker);
 
-/* From now on, a wake of `waker` wakes the thread that waits for `to`. If `to` is NULL, ends this.
- * After this call, the caller must check whether `waker` has already been woken, and only then wait
- * for `to`. Only the thread that waits for `waker` calls this. */
+/* From now on, a wake of `waker` wakes the thread that waits for `to`. If `to` is NULL, ends this
+ * forwarding. After this call, the caller must check whether `waker` has already been woken, and
+ * only then wait for `to`. Only the thread that waits for `waker` calls this. */
 void plock__waker_forward(plock_waker *waker, plock_waker *to);
 
 /* Empties the descriptor that poll(2) reported. A woken waker stays woken. */

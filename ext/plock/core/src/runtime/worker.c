@@ -151,7 +151,7 @@ static void *work(void *argument) {
         plock__round_step(&agenda, end);
         if (!must_wait(&deadline)) continue;
         const bool inviting = plock_now() < visited_at + PLOCK_SECOND;
-        if (inviting && park(deadline, &visited_at)) deadline = 0; /* look, but do not wait */
+        if (inviting && park(deadline, &visited_at)) deadline = 0; /* poll once */
         if (plock__round_wait(&agenda, leader_waker, deadline) > 0) visited_at = plock_now();
     }
     return NULL;
@@ -350,7 +350,7 @@ void plock__worker_drain(plock_ns deadline) {
     }
     await_owed(waker, deadline);
     stopping = true;
-    /* these jobs came too late; jobs that are submitted from now on are for the next thread */
+    /* drop the jobs that this thread has not taken; later jobs are for the next thread */
     plock__job_list dropped = submitted;
     submitted = (plock__job_list){0};
     forgive(&dropped);
@@ -362,7 +362,8 @@ void plock__worker_drain(plock_ns deadline) {
     const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    /* The worker thread blocks only while it listens, and the wakes above have ended that. */
+    /* The worker thread blocks only while it listens, and the wakes above have ended that. So this
+     * thread need not wait long. */
     if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;

@@ -1,10 +1,11 @@
 /* The worker thread: a native thread that runs the jobs of the engine. The first job starts the
  * thread, and the thread ends after the last job.
  *
- * While all jobs are idle, the worker thread parks, for as long as all of them may wait. A thread
- * of the program that waits for a job may listen in its place, as a follower (plock_await). If no
- * follower comes for a second, the worker thread listens itself until something happens. The thread
- * that runs the jobs at the moment, the worker thread or a follower, is the leader. */
+ * While all jobs are idle, the worker thread parks: it sleeps for as long as all of these jobs may
+ * wait. A thread of the program that waits for a job may listen in the worker thread's place, as a
+ * follower (plock_await). If no follower comes for a second, the worker thread listens itself until
+ * something happens. The thread that runs the jobs at the moment, the worker thread or a follower,
+ * is the leader. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
@@ -69,7 +70,7 @@ void plock__worker_wake(plock_waker *waker);
 
 /* Waits until the jobs that do not linger are done, or until the deadline. */
 void plock__worker_await(plock_ns deadline);
-/* Waits in the same way, and then ends the worker thread. */
+/* Waits as plock__worker_await does, and then ends the worker thread. */
 void plock__worker_drain(plock_ns deadline);
 
 void plock__worker_in_child(void);

@@ -30,8 +30,8 @@ class Locker
         def argument = "split_part($1, ' ', 1)::int, split_part($1, ' ', 2)::int"
       end
 
-      # The place of a request that polls, because its caller has set `block_spin_wait`: the pause
-      # between two attempts.
+      # A request whose caller has set `block_spin_wait` has this place. Such a request polls, with
+      # that pause between two attempts.
       class Place < Plock::Store::AcquireRequest::Place
         def initialize(request)
           @request = request

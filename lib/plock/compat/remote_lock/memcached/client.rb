@@ -19,8 +19,8 @@ class RemoteLock
       private_constant :ENCODINGS
 
       # @param bytes [String, nil] the result of {#read}
-      # @return [Boolean] whether this owner wrote the value. Recent clients may not have marshalled
-      #   it.
+      # @return [Boolean] whether this owner wrote the value. A recent client may have written the
+      #   value without marshalling it, so both forms match.
       def self.same?(bytes, owner)
         return false unless bytes
 

@@ -93,7 +93,7 @@ class RemoteLock
       def turns_at(servers, settings)
         prefix = prefix_of(settings)
         Plock::Store::Memcached.new(
-          ::Dalli::Client.new(servers, settings.merge(QUIET)), # plock reads only its settings
+          ::Dalli::Client.new(servers, settings.merge(QUIET)), # supplies only its settings
           namespace: (Plock.digest(prefix)[0, NAME_CHARACTERS] unless prefix.empty?)
         )
       end
