@@ -1,5 +1,5 @@
-/* The functions that both short ways share: the one for one key (binding_direct.c), and the one for
- * several (binding_group.c). */
+/* What binding_direct.c and binding_group.c share. They make a plain acquire with a block, of one
+ * key and of several keys, without running plock's Ruby code. */
 #ifndef PLOCK_BINDING_DIRECT_H
 #define PLOCK_BINDING_DIRECT_H
 

@@ -1,5 +1,6 @@
-/* Undoing an unanswered request: behind the request on its connection, and in the background. If
- * the server said that it executed nothing, there is no undo. */
+/* A request that was not answered is undone. The undo is sent on the same connection after the
+ * request, and once more in the background. If the server said that it executed nothing, there is
+ * no undo. */
 #include "fake.h"
 #include "test.h"
 

@@ -484,7 +484,7 @@ static void each_allocation_may_fail(void) {
     for (unsigned long n = 1;; n++) {
         begin();
         fake_peers[0].answers[0] = "-MOVED " SLOT_OF_K " 127.0.0.1:7009\r\n";
-        /* the first node is asked again if memory runs out for the new node */
+        /* the first node is asked again if there is not enough memory for the new node */
         fake_peers[0].answers[1] = FAKE_DONE;
         fake_peers[1].answers[0] = FAKE_DONE;
         (void)plock__fail_allocation(n);

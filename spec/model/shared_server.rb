@@ -176,9 +176,9 @@ module Model
       end
     end
 
-    # Admits waiters in order while there is room. Returns true when it reaches `mine`, the caller.
-    # Otherwise it returns how many waiters it has called. It returns :unfinished if it has called
-    # none and may not try any more in one call.
+    # Gives waiters their turn, in order, while the lock has room for them. Returns true when it
+    # comes to `mine`, the caller's own place. Otherwise it returns how many waiters got their turn,
+    # or :unfinished if none did because the script reached its limit of tries.
     def call_those_who_fit(mine = nil)
       called = 0
       unfinished = false

@@ -13,8 +13,8 @@ RSpec.describe "Process.daemon inside a block" do
   let(:key) { "daemon:#{SecureRandom.hex(8)}" }
   let(:store) { open_store(url) }
 
-  # Runs the program, and returns its results from the daemon. The daemon waits in its block until
-  # the example lets it end.
+  # Runs a program that becomes a daemon. Returns the results that the daemon has written. The
+  # daemon then waits in its block until the example lets it end.
   def in_daemon(program)
     output, status = ruby(<<~RUBY, url, key, folder)
       require "plock"

@@ -38,7 +38,7 @@ module Support
         end
       end
 
-      # Starts the server at the first call. After a failure, later calls raise the same error at
+      # Starts the server on the first call. After a failure, later calls raise the same error at
       # once.
       def shared
         raise @failure if @failure

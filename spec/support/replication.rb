@@ -33,7 +33,7 @@ module Support
       end
     end
 
-    # Writes something, because WAIT asks about the last write of its connection. Without a write,
+    # Writes something, because WAIT asks about the last write on its connection. Without a write,
     # WAIT counts all replicas, whatever data they have.
     def self.write(primary)
       written = (1..100).find do |number| # a node of a cluster serves only some of the keys

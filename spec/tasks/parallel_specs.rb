@@ -8,7 +8,7 @@ module ParallelSpecs
   extend Rake::DSL
 
   # Most examples wait more than they compute, so there are a few more processes than processors.
-  # With still more processes, delays would be longer than the leases of the examples.
+  # With even more processes, delays would be longer than the leases of the examples.
   PROCESSES = Integer(ENV.fetch("PLOCK_SPEC_PROCESSES") { Etc.nprocessors + 2 })
 
   # A folder. For each task, it has a file with the seconds that each spec file took. These times

@@ -474,9 +474,8 @@ module Torture
     def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
-      # A forked child that gives up exits at once, even if the server has just published its turn.
-      # The child then does not pass that turn on. So the check leaves out a time in which such a
-      # child has just ended.
+      # When a forked child gives up, it exits at once. If the server has just given it the turn,
+      # nobody passes that turn on. So this check ignores the moments after such an exit.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 

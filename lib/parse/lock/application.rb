@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The constants and settings that an application of Parse defines. This file defines the missing
+# The constants and settings that a Parse application defines. This file defines the missing
 # ones, so that Parse::Lock works without such an application.
 module Parse
   # The superclass of Parse's errors.

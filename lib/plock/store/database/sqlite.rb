@@ -89,8 +89,8 @@ module Plock
           @raw.prepare(sql) { |statement| apart { stepped(statement) } }
         end
 
-        # In an `at_exit` block, the sqlite3 gem mistakes the exception that ends the process for a
-        # callback's error, and raises it after a step. A new fiber starts without that exception.
+        # In an `at_exit` block, `$!` is the exception that ends the process. The sqlite3 gem takes
+        # it for an error of a callback, and raises it after a step. In a new fiber, `$!` is nil.
         def apart(&block) = $! ? Fiber.new(blocking: true, &block).resume : yield
 
         def stepped(statement)

@@ -213,7 +213,8 @@ static void put_waker_away(plock_turn *turn) {
     turn->job = NULL;
 }
 
-/* Puts the turn in the queue. If a connection or room has become free, returns false instead. */
+/* Puts the turn in the queue. If there is a free connection now, or room for one more, returns
+ * false instead. */
 static bool get_in_line(plock_pool *pool, plock_turn *turn) {
     plock__enter();
     const bool queues = !pool->idle && pool->open >= pool->limit;

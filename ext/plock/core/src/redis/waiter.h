@@ -105,8 +105,8 @@ struct plock_waiter {
     bool known;   /* The server has answered that it is in the queue. Never becomes false again. */
     bool doubt;   /* The server may have given it the lock. Never becomes false again. */
     bool due;     /* It must ask for its place, because it has none, or may have lost it. */
-    /* Its turn has come since its last request. A call for any reason during that request counts as
-     * a turn. */
+    /* Its turn has come since its last request began. If the waiter was told to ask again while
+     * that request was under way, for whatever reason, that counts as a turn. */
     bool turn;
     bool shaken; /* The server has lost another waiter, so it may also have lost this one. */
     /* It asks now because it was shaken. If the server proves to have lost it too, it does not

@@ -222,8 +222,8 @@ static plock_status drive(const plock_interest *interest, plock_waker *interrupt
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
-/* A thread that waits without a descriptor closes its interrupt's descriptor, so that hundreds of
- * waiting threads do not use up the descriptors. */
+/* If there is no descriptor to wait for, this also closes the descriptor of `interrupt`. Otherwise,
+ * hundreds of waiting threads could use up the process's descriptors. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt) {
     plock_status status;
     if (interest->fd >= 0) return plock__await_descriptor(interest, interrupt);
