@@ -77,8 +77,8 @@ RSpec.describe "A store whose user may call functions only", needs: Support::Red
 
     it "leaves nothing behind if the reply to its request is lost" do
       gate = proxy(server)
-      url = URI(admitted(:functions)).tap { |one| one.port = gate.port }
-      store = used(open_store(url.to_s, attempt_timeout: 0.2))
+      url = admitted(:functions).sub(":#{server.port}", ":#{gate.port}")
+      store = used(open_store(url, attempt_timeout: 0.2))
       gate.swallow(:reply, after: "FCALL", connections: 1)
       expect { store.acquire(key, ttl: 30, wait: 0) }.to raise_error(Plock::UnavailableError)
       gate.clear
