@@ -57,7 +57,12 @@ RSpec.describe "bin/rails console" do
     server = redis_server
     app.use(gems: ["pry"])
     app.configure("config.plock.url = #{server.unix_url.inspect}")
-    app.configure("config.console = Pry.tap { |pry| pry.config.pager = pry.config.color = false }")
+    app.configure(<<~RUBY)
+      config.console = Pry.tap do |pry|
+        pry.config.pager = pry.config.color = false
+        pry.config.input = $stdin # Reline would take the lines of a pipe for one paste
+      end
+    RUBY
     store = open_store(server.unix_url)
     discard(store.acquire("import", ttl: 120, label: "night"), :release)
     output, status = app.rails(
