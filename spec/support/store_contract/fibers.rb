@@ -42,8 +42,10 @@ RSpec.shared_examples "a store for fibers" do
     end
 
     it "a fiber that is stopped while it waits leaves the line, and one in its block releases" do
+      entered = Queue.new
       Sync do |task|
-        inside = task.async { store.acquire(key, ttl: long) { sleep } }
+        inside = task.async { store.acquire(key, ttl: long) { (entered << true) && sleep } }
+        entered.pop
         waiter = task.async { store.acquire(key, ttl: long, wait: long) { raise "entered" } }
         waiter.stop
         inside.stop
