@@ -27,6 +27,7 @@ void binding_init_local(void);
 /* Returns a new exception of the status's class, with the status as its code. */
 VALUE binding_exception(plock_status status, const char *message);
 VALUE binding_exception_of(plock_status status, const plock_error *error);
+VALUE binding_error_class(void);
 bool binding_is_error(VALUE object); /* is it a Plock::Error? */
 NORETURN(void binding_raise(plock_status status, const plock_error *error));
 

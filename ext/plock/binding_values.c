@@ -127,8 +127,10 @@ static VALUE store_key(int argc, VALUE *argv, VALUE self) {
     return name;
 }
 
+VALUE binding_error_class(void) { return classes[PLOCK_KIND_NONE]; }
+
 bool binding_is_error(VALUE object) {
-    return RTEST(rb_obj_is_kind_of(object, classes[PLOCK_KIND_NONE]));
+    return RTEST(rb_obj_is_kind_of(object, binding_error_class()));
 }
 
 /* Plock.token -> a random UUID, version 4. */

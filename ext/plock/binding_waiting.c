@@ -256,14 +256,26 @@ static VALUE run(VALUE argument) {
                     : run_masked(Qnil, argument, 0, NULL, Qnil);
 }
 
+static VALUE run_again(VALUE argument);
+
+static VALUE run_to_the_end(VALUE argument) {
+    return rb_ensure(run, argument, run_again, argument);
+}
+
+static VALUE drop(VALUE unused, VALUE error) {
+    (void)unused, (void)error;
+    return Qnil;
+}
+
 /* If a signal handler has raised, runs the function again. The mask does not defer signal handlers,
  * so a handler may raise even before the function has done anything. A Plock::Error was raised by
- * the function itself, so the function is not run again. */
+ * the function itself, so the function is not run again. If a later run raises one, it is dropped,
+ * because it must not replace the handler's exception, which may be to end the process. */
 static VALUE run_again(VALUE argument) {
     const completion *c = (const completion *)argument;
     if (c->done || c->runs >= RUNS_MOST) return Qnil;
     if (binding_is_error(rb_errinfo())) return Qnil;
-    return rb_ensure(run, argument, run_again, argument);
+    return rb_rescue2(run_to_the_end, argument, drop, Qnil, binding_error_class(), (VALUE)0);
 }
 
 VALUE binding_complete(rb_block_call_func_t function, VALUE argument) {
@@ -272,7 +284,7 @@ VALUE binding_complete(rb_block_call_func_t function, VALUE argument) {
                     .argument = argument,
                     .value = Qnil,
                     .masks = NIL_P(binding_scheduler())};
-    rb_ensure(run, (VALUE)&c, run_again, (VALUE)&c);
+    (void)run_to_the_end((VALUE)&c);
     return c.value;
 }
 

@@ -31,6 +31,17 @@ RSpec.describe "A job's lease" do
     end
   end
 
+  it "keeps its key for at_least:, and no longer, at whatever step a signal handler raises" do
+    end_job = -> { ticket.lease && give_back(ticket) }
+    interrupted_everywhere(end_job, by_signal: true) do
+      expect([@interrupted_in, store.status(key).remaining.to_f]).to match([anything, be < 60])
+      store.break(key)
+      ticket.lease = store.acquire(key, ttl: 1_000).dump
+      ticket.keep_until = Plock::Clock.wall + 50
+    end
+    store.break(key)
+  end
+
   # The first signal comes in the block, so that the steps are those of the `ensure`.
   it "is released if its push fails, at whatever step a signal handler then raises" do
     pushes = Plock::Sidekiq::Pushes

@@ -41,6 +41,10 @@ RSpec.describe "Plock::Interrupts.complete" do
     expect(runs_of(Plock::UnavailableError) { raise Plock::UnavailableError }).to be 1
   end
 
+  it "raises the handler's exception if the second run fails" do
+    expect(runs_of(IOError) { |run| raise run == 1 ? IOError : Plock::UnavailableError }).to be 2
+  end
+
   it "runs it to its end if the thread was killed before, and is killed again" do
     runs = 0
     thread = background do

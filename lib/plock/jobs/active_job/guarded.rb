@@ -97,7 +97,8 @@ module Plock
           return false
         end
 
-        Adapter.on_rollback(queue_adapter) { plock_give_back(0.0) } if plock_ticket.lease
+        give_back = -> { Interrupts.complete { plock_give_back(0.0) } }
+        Adapter.on_rollback(queue_adapter, &give_back) if plock_ticket.lease
         true
       end
 

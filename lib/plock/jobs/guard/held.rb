@@ -54,11 +54,10 @@ module Plock
         #
         # @param span [Float] seconds
         def leave(lease, span)
-          lease.extend(ttl: span.clamp(LEAST, MOST))
+          Interrupts.complete { lease.extend(ttl: span.clamp(LEAST, MOST)) }
         ensure
-          # the dump keeps this process from renewing or releasing the lease; interrupts are masked,
-          # because an interrupted dump releases the lease
-          Thread.handle_interrupt(UNINTERRUPTED) { lease.dump if lease.valid? }
+          # the dump keeps this process from renewing or releasing the lease
+          Interrupts.complete { lease.dump if lease.valid? }
         end
 
         # Gives a job's lease back to the dump in the job's ticket. The next run can then adopt the
