@@ -122,9 +122,17 @@ module Support
       return if point.event == :c_return &&
                 (point.method_id.end_with?("=") || point.method_id == :backtrace)
       return unless (@steps_left -= 1).zero?
+      return @steps_left = 1 if loading?(point)
 
       @interrupted_in = [point.defined_class, point.method_id, point.event]
       @interrupted[:by_signal] ? raise(Signalled) : Thread.current.raise(Interrupt)
+    end
+
+    # A file whose loading is cut off would be loaded again, and warn of its constants. An autoload
+    # that is cut off leaves its constant undefined.
+    def loading?(point)
+      point.method_id == :require ||
+        caller.grep(/in ['`](Kernel#)?(require|require_relative|const_get)'/).any?
     end
 
     # Interrupts the block at one step after another, until a run ends without an interrupt. Runs
