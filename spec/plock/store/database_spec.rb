@@ -364,6 +364,24 @@ RSpec.describe Plock::Store::Database do
     )
   end
 
+  it "can be opened after interrupts that stopped the loading of its files" do
+    output, = ruby(<<~RUBY)
+      require "plock/store/database"
+      ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: File::NULL)
+      loaded = TracePoint.new(:c_return) do |point|
+        raise Interrupt if point.method_id.start_with?("require") && point.return_value
+      end
+      interrupts = 0
+      begin
+        loaded.enable { Plock::Store::Database.new(ActiveRecord::Base) }
+        puts interrupts.positive?
+      rescue Interrupt
+        (interrupts += 1) < 100 and retry
+      end
+    RUBY
+    expect(output).to eq("true\n")
+  end
+
   it "refuses what it cannot use" do
     expect { described_class.new("a model") }.to raise_error(ArgumentError, /Active Record class/)
     expect { described_class.new(Support::Databases.model(:sqlite), patience: 1) }.to raise_error(

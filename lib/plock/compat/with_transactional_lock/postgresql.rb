@@ -78,6 +78,7 @@ module WithTransactionalLock
       # connection is lost, so is the transaction.
       def go_back(connection)
         Thread.handle_interrupt(Plock::UNINTERRUPTED) do
+          require "plock/store/database/postgresql"
           raw = connection.raw_connection
           Plock::Store::Database::Postgresql.stop_asking(raw)
           next unless raw.transaction_status == PG::PQTRANS_INERROR

@@ -12,16 +12,13 @@ module Plock
       #
       # @api private
       class ConnectionSource
-        {
-          Postgresql: "postgresql", Mysql2: "mysql2", Trilogy: "trilogy", Sqlite: "sqlite",
-          PostgresqlTables: "postgresql_tables", MysqlTables: "mysql_tables",
-          SqliteTables: "sqlite_tables"
-        }.each { |name, file| Database.autoload(name, File.join(__dir__, file)) }
-
+        # For each adapter of Active Record, the files with its connection and its tables. They
+        # need a driver, so only those of the database in use are loaded. They are not autoloaded,
+        # because an interrupt at the end of an autoload leaves the constant undefined for good.
         KINDS = {
-          "PostgreSQL" => %i[Postgresql PostgresqlTables],
-          "PostGIS" => %i[Postgresql PostgresqlTables], "Mysql2" => %i[Mysql2 MysqlTables],
-          "Trilogy" => %i[Trilogy MysqlTables], "SQLite" => %i[Sqlite SqliteTables]
+          "PostgreSQL" => %w[postgresql postgresql_tables],
+          "PostGIS" => %w[postgresql postgresql_tables], "Mysql2" => %w[mysql2 mysql_tables],
+          "Trilogy" => %w[trilogy mysql_tables], "SQLite" => %w[sqlite sqlite_tables]
         }.freeze
 
         # Names of databases in memory, which only the connection that opened them can see.
@@ -114,12 +111,12 @@ module Plock
             raise UnsupportedError, "a store in a database needs PostgreSQL, MySQL, MariaDB or " \
                                     "SQLite (this is #{name})"
           end
-          if kind == :Sqlite && IN_MEMORY.match?(config.database.to_s)
+          if kind == "sqlite" && IN_MEMORY.match?(config.database.to_s)
             raise UnsupportedError, "an SQLite database in memory belongs to one connection: " \
                                     "no other connection would see a lease"
           end
-          @connection_class = Database.const_get(kind)
-          @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)
+          @connection_class = load_class(kind)
+          @tables = load_class(tables).new(model.table_name_prefix, model.table_name_suffix)
         end
 
         # @param connect_timeout [Float] seconds
@@ -197,6 +194,11 @@ module Plock
         end
 
         private
+
+        def load_class(file)
+          require_relative file
+          Database.const_get(file.split("_").map(&:capitalize).join)
+        end
 
         def outcomes_of(connection) = connection.extend(WithOutcomes).plock_outcomes
 
