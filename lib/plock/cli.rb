@@ -29,7 +29,6 @@ module Plock
     private_constant :TRACE
 
     class << self
-      # @param arguments [Array<String>]
       # @return [Integer] the exit status
       def run(arguments)
         status = dispatch(arguments.map { |text| utf8(text) })
@@ -52,8 +51,6 @@ module Plock
       end
 
       # Writes lines to the standard error stream, which may be closed.
-      #
-      # @param lines [Array<String>]
       def complain(*lines)
         first, *rest = lines
         $stderr.puts("plock: #{first}", *rest)
@@ -61,8 +58,6 @@ module Plock
         nil # the lines cannot be written anywhere else
       end
 
-      # @param name [String]
-      # @return [Class]
       # @raise [UsageError]
       def command(name)
         constant, file, = COMMANDS.fetch(name) do

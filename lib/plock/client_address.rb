@@ -272,7 +272,6 @@ module Plock
 
     # @api private
     # @param encoding [Symbol] `:plain` or `:marshal`: how the lock's value is written
-    # @return [ClientAddress]
     def with_encoding(encoding)
       encoding == :plain ? self : ClientAddress.new(@url, @options.merge(encoding: encoding))
     end

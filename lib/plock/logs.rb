@@ -94,7 +94,6 @@ module Plock
       # Starts or stops the log, as the configuration and the environment say.
       #
       # @param settings [Hash, nil] as {check} returns them
-      # @return [void]
       def configure(settings)
         settings ||= check({})
         level = settings[:level] || level_of_environment

@@ -31,22 +31,16 @@ module Plock
     # A key that the store cannot read. Another program may have written a value of a different
     # type.
     Unreadable = Struct.new(:store_key, :error) do
-      # @return [String]
       def message = "#{store_key}: #{error.message}"
     end
 
-    # @param status [Status]
-    # @return [Boolean]
     def self.occupied?(status) = status.held? || status.waiters.any?
 
-    # @param status [Status]
     # @return [String] a digest that changes with the holders, even in a store without fences
     def self.holders_digest(status) = Plock.digest(status.holders.map(&:who).to_s)
 
     # Breaks a lock if its holders are still those that the user saw before the confirmation.
     #
-    # @param store [Locking]
-    # @param store_key [String]
     # @param seen [String] the digest of those holders
     # @param name [String, nil] as callers name the key
     # @return [Array(Symbol, Status)] `:broken`, and the status before the break; `:changed` or
@@ -65,8 +59,6 @@ module Plock
     # @return [Boolean] are the keys of all namespaces surveyed?
     def all_namespaces? = @all_namespaces
 
-    # @param store [Locking]
-    # @param all_namespaces [Boolean]
     # @yieldparam snapshot [Snapshot] each complete snapshot
     def initialize(store, all_namespaces: false, &finished)
       @store = store
@@ -89,7 +81,6 @@ module Plock
       Interrupts.complete { @mutex.unlock if free && @mutex.owned? }
     end
 
-    # @param store_key [String]
     # @return [Boolean] is this key part of the survey?
     def shows?(store_key)
       return !Key.parse(store_key).nil? if @all_namespaces
@@ -97,15 +88,12 @@ module Plock
       @store.config.own?(store_key)
     end
 
-    # @param store_key [String]
     # @param name [String, nil] as callers name the key
-    # @return [Status]
     # @raise [Error] the request to the store failed
     def examine(store_key, name = nil) = @store.look_at(name, store_key)
 
     # Examines several keys. If the store has a server, several requests run at the same time.
     #
-    # @param store_keys [Array<String>]
     # @param budget [Float, nil] seconds after which no further key is examined
     # @param names [Hash{String => String}] the names of store keys, as far as they are known
     # @return [Array<Status, Unreadable>] the results for the first keys: as many as the budget
@@ -130,7 +118,6 @@ module Plock
     # Examines the keys of these statuses again, for about STEP_S at most. If the store is slow, the
     # remaining statuses are returned unchanged.
     #
-    # @param statuses [Array<Status>]
     # @return [Array<Status>] without the statuses of keys that are now free
     # @raise [Error] the request to the store failed
     def refresh(statuses)
@@ -156,7 +143,6 @@ module Plock
         .grep(Status).select { |status| Survey.occupied?(status) }
     end
 
-    # @param store_key [String]
     # @param name [String, nil]
     # @return [Boolean] does the key have this name?
     def named?(store_key, name) = !name.nil? && store_keys_of(name).include?(store_key)

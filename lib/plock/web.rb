@@ -69,7 +69,6 @@ module Plock
     end
 
     # @api private
-    # @return [Array<Source>]
     attr_reader :sources
 
     # @api private
@@ -77,12 +76,9 @@ module Plock
     attr_reader :refresh
 
     # @api private
-    # @return [Boolean]
     def read_only? = @read_only
 
     # @api private
-    # @param request [Rack::Request]
-    # @param action [Symbol]
     # @return [String, nil] the user; nil: the request is refused
     def user_of(request, action)
       user = @authorize.call(request, action) or return
@@ -93,7 +89,6 @@ module Plock
     end
 
     # @api private
-    # @return [#warn, nil]
     def logger_for(store) = @logger || store.config.logger || Plock.logger
 
     private

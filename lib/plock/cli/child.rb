@@ -16,9 +16,6 @@ module Plock
 
       # Forks. The child runs the command when {#start} is called. If this process ends before
       # that, the child ends as well.
-      #
-      # @param command [Array<String>]
-      # @param environment [Hash{String => String}]
       def initialize(command, environment)
         waits, @go = IO.pipe
         @failure, fails = IO.pipe # the child's exec closes `fails`
@@ -47,7 +44,6 @@ module Plock
         @failed_to_run
       end
 
-      # @return [Process::Status]
       def reap
         @status = Process.wait2(@pid).last
       end
@@ -63,7 +59,6 @@ module Plock
 
       # Sends a signal to the whole process group.
       #
-      # @param signal [Integer, String]
       # @return [Boolean] is there a process in the group?
       def kill(signal)
         Process.kill(signal, -@pid)

@@ -108,7 +108,6 @@ module Plock
           end
       end
 
-      # @return [Array<String>]
       def read(parser) = parser.permute(@arguments)
 
       def explain(error)
@@ -140,7 +139,6 @@ module Plock
         options.on("--json", "say it in JSON") { @json = true }
       end
 
-      # @return [Float]
       def seconds(option, text)
         Float(text)
       rescue ArgumentError
@@ -213,7 +211,6 @@ module Plock
         end
       end
 
-      # @return [Settings]
       def settings
         require_relative "settings"
         @settings ||= Settings.new(@url, @namespace, @config)
@@ -238,8 +235,6 @@ module Plock
 
       # --- output ---
 
-      # @param object [Hash, Array]
-      # @return [String]
       def json(object)
         require "json"
         JSON.generate(scrubbed(object))

@@ -8,7 +8,6 @@ module Plock
     # Describes a {Plock::Status} for people, and for programs.
     module Description
       class << self
-        # @param status [Plock::Status]
         # @return [Hash{Symbol => Object}] for JSON
         def to_h(status)
           first = status.holders.first
@@ -30,8 +29,6 @@ module Plock
           }
         end
 
-        # @param status [Plock::Status]
-        # @return [Array<String>] lines
         def lines(status)
           return ["#{name(status)}: #{status}", *waiters(status)] unless status.held?
 
@@ -44,13 +41,8 @@ module Plock
         end
 
         # Makes untrusted text safe for a terminal.
-        #
-        # @param text [String]
-        # @return [String]
         def printable(text) = PlainText.of(text, instead: "?")
 
-        # @param status [Plock::Status]
-        # @return [String]
         def name(status) = status.key&.inspect || status.store_key
 
         private

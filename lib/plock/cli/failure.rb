@@ -6,11 +6,8 @@ module Plock
   module CLI
     # Raised to end the command with a message and an exit status.
     class Failure < StandardError
-      # @return [Integer]
       attr_reader :status
 
-      # @param message [String]
-      # @param status [Integer]
       def initialize(message, status)
         super(message)
         @status = status
@@ -19,7 +16,6 @@ module Plock
 
     # Raised if the command line or the configuration is invalid.
     class UsageError < Failure
-      # @param message [String]
       # @param help [String, nil] the command that shows help
       def initialize(message, help = nil)
         super(help ? "#{message}\nTry '#{help}'." : message, ExitStatus::USAGE)

@@ -16,7 +16,6 @@ module Plock
           others  see "plock help COMMAND"
       TEXT
 
-      # @return [String]
       def self.text
         commands = COMMANDS.map { |name, (_, _, summary)| "  #{name.ljust(8)}#{summary}" }
         <<~TEXT

@@ -28,7 +28,6 @@ module Plock
 
       private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED, :JOB_STOPS
 
-      # @param command [Array<String>]
       # @param environment [Hash{String => String}] variables that the command receives in addition
       #   to those of this process
       # @param lease [#valid?]
@@ -58,7 +57,6 @@ module Plock
         wind_up
       end
 
-      # @return [Boolean]
       def lost? = @lost
 
       # @return [Boolean] true if the command did not start because it cannot be run; call this
@@ -68,8 +66,6 @@ module Plock
       # Did Ctrl-C end the command? If so, SIGINT must also end this process, because a shell may
       # run this process in a loop or a script. The shell stops if SIGINT ended this process, but
       # continues if this process exits with status 130. A session leader has no such shell.
-      #
-      # @return [Boolean]
       def interrupted?
         @terminal && @child.status&.termsig == INTERRUPTED && Process.getsid != Process.pid
       end

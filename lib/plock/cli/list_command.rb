@@ -33,7 +33,6 @@ module Plock
       WITHIN_S = 60.0
       private_constant :COLUMNS, :WITHIN_S
 
-      # @param statuses [Array<Status>]
       # @return [Array<String>] a table; only keys of a cluster have a node
       def self.table(statuses) = Table.lines(COLUMNS, statuses, optional: ["NODE"])
 

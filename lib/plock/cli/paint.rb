@@ -8,9 +8,6 @@ module Plock
       private_constant :CODES
 
       class << self
-        # @param text [String]
-        # @param name [Symbol]
-        # @return [String]
         def colour(text, name) = colours? ? "\e[#{CODES.fetch(name)}m#{text}\e[0m" : text
 
         private

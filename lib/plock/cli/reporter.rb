@@ -6,7 +6,6 @@ module Plock
   module CLI
     # The logger of the command's store. It prints the library's warnings in the command's form.
     module Reporter
-      # @param message [String]
       def self.warn(message) = CLI.complain(message.delete_prefix("[Plock] "))
     end
   end

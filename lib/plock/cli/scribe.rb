@@ -23,7 +23,6 @@ module Plock
         scribe&.finish
       end
 
-      # @param stream [#write]
       def initialize(stream)
         @stream = stream
         @texts = Thread::SizedQueue.new(ROOM)
@@ -43,22 +42,18 @@ module Plock
       end
 
       # @param texts [Array<Object>] as for IO#puts
-      # @return [nil]
       def puts(*texts)
         write(StringIO.new.tap { |whole| whole.puts(*texts) }.string)
         nil
       end
 
       # Like IO#printf.
-      #
-      # @return [nil]
       def printf(format, *values)
         write(format(format, *values)) && nil
       end
 
       alias print write
 
-      # @return [self]
       def <<(text)
         write(text)
         self
@@ -68,20 +63,15 @@ module Plock
       def tty? = false
       alias isatty tty?
 
-      # @return [Boolean]
       def sync = true
 
       # Has no effect.
       def sync=(_wanted); end
 
       # A logger calls this when it is closed. It has no effect.
-      #
-      # @return [nil]
       def close = nil
 
       # Kernel#fork calls this. It has no effect.
-      #
-      # @return [self]
       def flush = self
 
       # Waits until the texts are written, but no longer than PATIENCE_S, because the stream's

@@ -36,7 +36,6 @@ module Plock
         )
       end
 
-      # @return [String]
       attr_reader :url
 
       # @return [Hash{Symbol => Object}] the options for {Store.open}

@@ -66,10 +66,8 @@ module Plock
       end
       private_class_method :there?
 
-      # @return [String]
       attr_reader :path
 
-      # @param path [String]
       # @param trusted [Boolean] has the user named the file?
       def initialize(path, trusted:)
         @path = path

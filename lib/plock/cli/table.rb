@@ -6,7 +6,6 @@ module Plock
     module Table
       # @param columns [Hash{String => #call}] the names of the columns; for each, a callable that
       #   returns the text of an object's cell, or nil
-      # @param objects [Array]
       # @param optional [Array<String>] columns that are left out if all their cells are empty
       # @return [Array<String>] lines; the first line has the names of the columns
       def self.lines(columns, objects, optional: [])

@@ -22,18 +22,13 @@ module Plock
       end
 
       # Does this process's group have the terminal?
-      #
-      # @return [Boolean]
       def ours? = holder == Process.getpgrp
 
       # Could other processes of this job be using the terminal, such as a pager behind a pipe? If
       # so, the command does not receive the terminal when it starts. The command receives the
       # terminal later, when the system stops the command because it uses the terminal.
-      #
-      # @return [Boolean]
       def shared? = !$stdin.tty? || !$stdout.tty?
 
-      # @param group [Integer]
       def lend(group)
         @modes ||= modes
         @borrower = group if Processes.hand_terminal(@tty.fileno, group)

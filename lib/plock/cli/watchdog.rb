@@ -16,7 +16,6 @@ module Plock
       NOBODY = 0
       private_constant :GROUP, :NOBODY
 
-      # @return [Integer]
       attr_reader :pid
 
       # @param holding [Integer, nil] a descriptor to keep open until the group has ended; nil means
@@ -28,8 +27,6 @@ module Plock
       end
 
       # From now on, this group must not outlive this process.
-      #
-      # @param group [Integer]
       def guard(group)
         @group = group
         tell(group)

@@ -36,7 +36,6 @@ module Plock
         # success or a timeout. The release of a lost lease is not an outcome, because the loss
         # has been logged.
         #
-        # @param event [Events::Event]
         # @return [Outcome, nil] nil: the event is not an outcome
         def of(event, **settings)
           outcome =
@@ -49,7 +48,6 @@ module Plock
           new(event, **settings) if outcome
         end
 
-        # @param fields [Hash{Symbol => Object}]
         # @return [String] in logfmt
         def line(fields) = fields.map { |name, value| "#{name}=#{quoted(value)}" }.join(" ")
 
@@ -66,7 +64,6 @@ module Plock
         end
       end
 
-      # @return [Symbol]
       attr_reader :name
 
       # @return [Symbol] the level of the outcome, regardless of its remark
@@ -75,8 +72,6 @@ module Plock
       # @return [Symbol, nil] `:slow` for a wait, `:long` for a hold; nil: below the threshold
       attr_reader :remark
 
-      # @param event [Events::Event]
-      # @param log_keys [Boolean]
       # @param slow_wait [Float, nil] seconds
       # @param long_hold [Float, nil] seconds
       def initialize(event, log_keys:, slow_wait:, long_hold:, **)

@@ -8,7 +8,6 @@ module Plock
     #
     # @api private
     class Recorder
-      # @param level [Symbol]
       # @param settings [Hash{Symbol => Object}] for {Outcome}
       # @param to [#debug, nil]
       def initialize(level:, to:, **settings)
@@ -17,14 +16,10 @@ module Plock
         @to = to
       end
 
-      # @return [Boolean]
       def wants?(name) = Outcome::EVENTS.key?(name)
 
-      # @return [false]
       def bridge? = false
 
-      # @param event [Events::Event]
-      # @return [void]
       def call(event)
         outcome = Outcome.of(event, **@settings) or return
 

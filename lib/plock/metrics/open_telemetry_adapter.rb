@@ -10,7 +10,6 @@ module Plock
     #
     # @api private
     class OpenTelemetryAdapter
-      # @param meter_provider [::OpenTelemetry::Metrics::MeterProvider]
       def initialize(meter_provider)
         add_buckets(meter_provider)
         @meter = meter_provider.meter("plock", version: VERSION)

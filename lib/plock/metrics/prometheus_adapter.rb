@@ -17,14 +17,12 @@ module Plock
         # @return [#call, nil] called before each reading
         attr_accessor :refresh
 
-        # @return [Hash]
         def values
           refresh&.call
           super
         end
       end
 
-      # @param registry [::Prometheus::Client::Registry]
       # @raise [::Prometheus::Client::Registry::AlreadyRegisteredError] a name is already
       #   registered
       def initialize(registry)

@@ -28,10 +28,7 @@ module Plock
       private_constant :Held
 
       # @api private
-      # @param adapter [#count, #observe, #set]
       # @param stores [Hash, Array, nil] as {Metrics.start} takes it
-      # @param label [#call, nil]
-      # @param max_labels [Integer]
       def initialize(adapter, stores, label, max_labels)
         @adapter = adapter
         @label = label
@@ -65,8 +62,6 @@ module Plock
       end
 
       # @api private
-      # @param event [Events::Event]
-      # @return [void]
       def call(event)
         labels = labels_of(event)
         record(event, labels)

@@ -23,7 +23,6 @@ module Plock
       end
 
       # @param yabeda [Module] `self` in a block of `Yabeda.configure`
-      # @param instrument [Instrument]
       def self.declare(yabeda, instrument)
         options = { tags: instrument.labels, comment: instrument.description }
         options[:unit] = :seconds if instrument.unit == "s"
@@ -37,7 +36,6 @@ module Plock
         instrument.prometheus_name.to_s.delete_prefix("plock_").delete_suffix("_seconds").to_sym
       end
 
-      # @param recorder [Recorder]
       def attach(recorder)
         @recorder = recorder
       end

@@ -2,14 +2,7 @@
 
 module Plock
   class Survey
-    # A thread that waits for a key that another thread holds.
-    #
-    # @!attribute [r] waiter
-    #   @return [Status::Waiter]
-    # @!attribute [r] status
-    #   @return [Status] the status of the key
-    # @!attribute [r] holder
-    #   @return [Status::Holder]
+    # A thread that waits for a key that another thread holds, with the status of that key.
     Wait = Struct.new(:waiter, :status, :holder)
 
     # Finds threads that wait for one another. None of them can continue until a wait times out or
@@ -31,7 +24,6 @@ module Plock
         leave_out_those_that_go_on
       end
 
-      # @return [Array<Array<Wait>>]
       def found
         seen = {}
         @waits.keys.filter_map do |thread|

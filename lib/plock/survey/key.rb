@@ -14,14 +14,12 @@ module Plock
       SHOWN = 12 # digits of the digest, enough to tell keys apart
       private_constant :FORM, :SHOWN
 
-      # @param store_key [String]
       # @return [Key, nil] nil: no lock of the Ruby API has such a key
       def self.parse(store_key)
         match = FORM.match(store_key) or return
         new(match[:namespace], match[:digest].delete("{}")) # without the braces of a hash tag
       end
 
-      # @param store_key [String]
       # @return [Array<String>] the texts in which a search looks for its words. In a Redis Cluster,
       #   the digest contains the braces of a hash tag. People see digests without them, so the
       #   second text has no braces

@@ -30,7 +30,6 @@ module Plock
       GREATEST_FIRST = %w[waiting since].freeze
       private_constant :GREATEST_FIRST
 
-      # @return [String]
       attr_reader :query, :order
 
       # @return [Symbol, nil]
@@ -39,14 +38,11 @@ module Plock
       # @return [Integer] from 1
       attr_reader :page
 
-      # @param snapshot [Snapshot]
       # @param named [Array<Status>] the statuses of the key whose name is the query
       # @param query [String] part of a label, host or store key; empty: all
       # @param kind [String, nil] the name of a kind
       # @param namespace [String, nil] empty: the namespace without a name; nil: all
       # @param order [String] one of ORDERS; any other text means the default
-      # @param reverse [Boolean]
-      # @param page [Integer]
       def initialize(
         snapshot, named: [], query: "", kind: nil, namespace: nil, order: nil, reverse: false,
         page: 1
@@ -61,7 +57,6 @@ module Plock
         @page = page.clamp(1, pages)
       end
 
-      # @return [Boolean]
       def reverse? = @reverse
 
       # @return [Boolean] does the sorted value decrease from row to row?
@@ -73,7 +68,6 @@ module Plock
       # @return [Integer] the number of locks
       def size = @found.size
 
-      # @return [Integer]
       def pages = [(size / PAGE.to_f).ceil, 1].max
 
       # @return [Array<Status>] the statuses on this page, as the snapshot has them

@@ -24,10 +24,6 @@ module Plock
       # @return [Array<Unreadable>] keys that the store cannot read
       attr_reader :unreadable
 
-      # @param statuses [Array<Status>]
-      # @param at [Time]
-      # @param rest [Integer]
-      # @param unreadable [Array<Unreadable>] keys that the store cannot read
       # @param complete [Boolean] did the survey reach its end?
       # @param cut [Boolean] were there more keys than a survey lists?
       def initialize(statuses, at:, rest: 0, unreadable: [], complete: true, cut: false)
@@ -62,7 +58,6 @@ module Plock
       # @return [Array<Status>] semaphores that have waiters, because all their permits are taken
       def at_limit = @at_limit ||= queues.select { |status| status.kind == :semaphore }
 
-      # @return [Hash{Symbol => Array<Status>}]
       def by_kind
         @by_kind ||=
           @statuses.group_by(&:kind).sort_by { |kind, _| KINDS.index(kind) }.to_h
@@ -75,15 +70,11 @@ module Plock
                    .sort_by { |name, _| name.to_s }.to_h
       end
 
-      # @param order [String]
       # @yieldreturn [Array<Status>] the statuses in this order, which the snapshot keeps
-      # @return [Array<Status>]
       def in_order(order) = (@orders ||= {})[order] ||= yield
 
-      # @return [Array<Array<Wait>>]
       def circles = @circles ||= Circles.in(queues)
 
-      # @param status [Status]
       # @return [Array<Array<Wait>>] the circles that contain the key
       def circles_around(status)
         circles.select do |waits|
@@ -91,7 +82,6 @@ module Plock
         end
       end
 
-      # @param status [Status]
       # @return [Array<Status>] the other keys held by the processes that hold this key
       def held_beside(status)
         processes = status.holders.map { |holder| Snapshot.process(holder) }.compact
@@ -100,7 +90,6 @@ module Plock
       end
 
       class << self
-        # @param status [Status]
         # @return [Time, nil] when the longest wait for the key began
         def first_wait(status) = status.waiters.filter_map(&:since).min
 

@@ -17,12 +17,8 @@ module Plock
       private_constant :UNITS
 
       # Makes untrusted text from the store safe to show.
-      #
-      # @param value [String]
-      # @return [String]
       def plain(value) = PlainText.of(value)
 
-      # @param status [Status]
       # @return [String] the key's name. If the name is unknown, the beginning of its digest; if
       #   there is no digest, the store key
       def title_of(status)
@@ -32,29 +28,19 @@ module Plock
       end
 
       # @param known [Status, Status::Holder, Status::Waiter]
-      # @return [String]
       def label_of(known) = known.label ? plain(known.label) : "no label"
 
-      # @param kind [Symbol]
-      # @return [String]
       def kind_name(kind) = KINDS.fetch(kind)
 
       # @param name [String, nil]
-      # @return [String]
       def namespace_name(name) = name.to_s.empty? ? "(without a name)" : name
 
-      # @param number [Integer]
       # @return [String] with commas as thousands separators
       def count(number) = number.to_s.gsub(/(?<=\d)(?=(\d{3})+\z)/, ",")
 
-      # @param number [Integer]
-      # @param one [String]
-      # @param many [String]
-      # @return [String]
       def counted(number, one, many = "#{one}s") = "#{count(number)} #{number == 1 ? one : many}"
 
       # @param seconds [Numeric, nil]
-      # @return [String]
       def span(seconds)
         return "–" unless seconds
         return "#{format("%.1f", [seconds, 0].max)} s" if seconds < 10
@@ -68,7 +54,6 @@ module Plock
       end
 
       # @param known [Status::Holder, Status::Waiter]
-      # @return [String]
       def process(known)
         return "unknown process" unless known.host || known.pid
 

@@ -38,7 +38,6 @@ module Plock
       private_constant :Hold, :Ended, :KEYS_MAX, :LINKS_MAX, :CONTENDED
 
       # @api private
-      # @param tracer [OpenTelemetry::Trace::Tracer]
       # @param root_spans [Boolean] are spans made even if there is no current span?
       # @param labels [Boolean] do spans show the labels?
       def initialize(tracer, root_spans: true, labels: true)
@@ -65,8 +64,6 @@ module Plock
       end
 
       # @api private
-      # @param event [Events::Event]
-      # @return [void]
       def call(event)
         record(event)
       end

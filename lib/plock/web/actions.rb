@@ -52,8 +52,6 @@ module Plock
       end
       private_constant :Refusal
 
-      # @param web [Web]
-      # @param request [Rack::Request]
       def initialize(web, request)
         @web = web
         @request = request

@@ -24,12 +24,10 @@ module Plock
       YEAR = "public, max-age=31536000, immutable"
       private_constant :FOLDER, :CONTENTS, :DIGESTS, :PATH, :YEAR
 
-      # @param name [String]
       # @return [String] the path, with a digest of the contents, so that browsers may keep the
       #   file
       def self.path(name) = "/assets/#{name}?v=#{DIGESTS.fetch(name)}"
 
-      # @param request [Rack::Request]
       # @return [Array(Integer, Hash, Array<String>), nil] nil: the request is not for an asset
       def self.response(request)
         name = request.path_info[PATH, 1]

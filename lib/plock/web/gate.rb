@@ -23,10 +23,8 @@ module Plock
       }.freeze
       private_constant :FIELD, :COOKIE, :TRACE, :TEXT
 
-      # @param app [#call]
       # @param names [Array<String>] the names of this host; localhost and IP addresses are always
       #   admitted
-      # @param token [String]
       def initialize(app, names = [], token = SecureRandom.urlsafe_base64(24))
         @app = app
         @names = ["localhost", *names].map(&:downcase)
@@ -34,7 +32,6 @@ module Plock
         @place = "/#{SecureRandom.urlsafe_base64(9)}"
       end
 
-      # @return [String]
       attr_reader :token
 
       # @param env [Hash] the environment that Rack passes

@@ -10,12 +10,7 @@ module Plock
       SPAN_S = 600.0
       private_constant :SPAN_S
 
-      # @!attribute [r] at
-      #   @return [Time]
-      # @!attribute [r] held
-      #   @return [Integer] the number of held keys
-      # @!attribute [r] waiting
-      #   @return [Integer] the number of waiters
+      # A moment, and the numbers of held keys and of waiters at that moment.
       Sample = Struct.new(:at, :held, :waiting)
 
       def initialize
@@ -25,8 +20,6 @@ module Plock
       # @return [Array<Sample>] the oldest first
       attr_reader :samples
 
-      # @param snapshot [Survey::Snapshot]
-      # @return [void]
       def add(snapshot)
         oldest = snapshot.at - SPAN_S
         sample = Sample.new(snapshot.at, snapshot.held, snapshot.waiting).freeze

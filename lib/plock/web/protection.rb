@@ -16,12 +16,10 @@ module Plock
       SAME_SITE = "same-origin"
       private_constant :FORM, :SAME_SITE
 
-      # @param request [Rack::Request]
       def initialize(request)
         @request = request
       end
 
-      # @return [String]
       def token = @token ||= kept || SecureRandom.hex(32)
 
       # @return [String, nil] the header that sets the cookie; nil: the browser has it already

@@ -13,11 +13,8 @@ module Plock
       THREADS = 4
       private_constant :THREADS
 
-      # @param app [#call]
-      # @param host [String]
       # @param port [Integer] 0: any free port
       # @param name [String, nil] one of NAMES; nil: the first one that is installed
-      # @return [Server]
       # @raise [LoadError] the gem is missing
       # @raise [SystemCallError] the address cannot be used
       def self.open(app, host, port, name = nil)
@@ -61,11 +58,8 @@ module Plock
       end
 
       # Serves until {#stop} is called.
-      #
-      # @return [void]
       def run = @run.call
 
-      # @return [void]
       def stop = @stop.call
 
       private

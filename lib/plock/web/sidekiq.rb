@@ -56,8 +56,6 @@ module Plock
 
       # @api private
       # Called by Sidekiq.
-      #
-      # @return [void]
       def registered(application)
         answer = method(:answer)
         PATHS.each do |path|

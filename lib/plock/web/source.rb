@@ -16,12 +16,9 @@ module Plock
       # @return [String] the name in links and titles
       attr_reader :name
 
-      # @return [History]
       attr_reader :history
 
-      # @param name [String]
       # @param store [Locking, nil] nil: the default store
-      # @param all_namespaces [Boolean]
       def initialize(name, store, all_namespaces)
         @name = name
         @store = store
@@ -31,11 +28,9 @@ module Plock
         @doctor = Mutex.new # not @mutex, because an examination can take a long time
       end
 
-      # @return [Locking]
       # @raise [Error] the store cannot be opened
       def store = @store || Plock.store
 
-      # @return [Survey]
       # @raise [Error] the store cannot be opened
       def survey
         store = self.store
@@ -48,7 +43,6 @@ module Plock
         end
       end
 
-      # @return [Boolean]
       def all_namespaces? = @all_namespaces
 
       # The doctor's findings, without the check that acquires a lock.

@@ -19,20 +19,15 @@ module Plock
       end
 
       # A line needs two points.
-      #
-      # @return [Boolean]
       def drawn? = @values.size > 1
 
-      # @return [Integer]
       def least = @values.min
 
-      # @return [Integer]
       def most = @values.max
 
       # @return [Float] seconds
       def span = @times.last - @times.first
 
-      # @return [String]
       def points
         @times.zip(@values).map { |time, value| "#{x(time)},#{y(value)}" }.join(" ")
       end

@@ -28,10 +28,7 @@ module Plock
         RUBY
       end
 
-      # @param web [Web]
-      # @param request [Rack::Request]
       # @param source [Source, nil] nil: the viewer may not see any store
-      # @param parameters [Hash{String => Object}]
       def initialize(web, request, source, parameters)
         @web = web
         @request = request
@@ -40,8 +37,6 @@ module Plock
         @now = Time.now
       end
 
-      # @param template [String]
-      # @param title [String]
       # @param quick [Boolean] true: the page refreshes itself every second
       # @param still [Boolean] true: the page does not refresh itself
       # @param shown [Hash{Symbol => Object}] the instance variables that the template reads
@@ -64,7 +59,6 @@ module Plock
 
       # @param path [String] a path below the web interface's own address
       # @param query [Hash{Symbol => Object}] nil values are left out
-      # @return [String]
       def path(path, store: @source, **query)
         several = @web.sources.size > 1
         query = { store: (store.name if several && store), **query }.compact
@@ -75,12 +69,10 @@ module Plock
       # @return [String] the text, escaped as one segment of a path
       def segment(text) = ::Rack::Utils.escape_path(text).gsub("/", "%2F")
 
-      # @param status [Status]
       def lock_path(status, store: @source, **query)
         path("/locks/#{segment(status.store_key)}", store: store, name: status.key, **query)
       end
 
-      # @return [String]
       def asset(name) = "#{@request.script_name}#{Assets.path(name)}"
 
       # The address of the current list with these parameters changed.

@@ -14,14 +14,12 @@ module Plock
       WEIGHTS = %i[danger advice unknown fine].freeze
       private_constant :WEIGHTS
 
-      # @param status [Status]
       # @return [String] HTML: the key's name, or the beginning of its digest
       def key_html(status)
         tag = status.key ? "bdi" : "code"
         "<#{tag}>#{::Erubi.h(title_of(status))}</#{tag}>"
       end
 
-      # @param status [Status]
       # @return [String] HTML: the first holder's label, or the key
       def label_html(status)
         status.label ? "<bdi>#{::Erubi.h(plain(status.label))}</bdi>" : key_html(status)
@@ -35,7 +33,6 @@ module Plock
         "<bdi>#{::Erubi.h(plain(known.label))}</bdi>"
       end
 
-      # @param findings [Array<CLI::Doctor::Finding>]
       # @return [Array<CLI::Doctor::Finding>] the worst ones first
       def by_weight(findings)
         findings.sort_by { |finding| WEIGHTS.index(finding.level) }
@@ -54,18 +51,13 @@ module Plock
         %(<time datetime="#{utc.strftime("%FT%T.%3NZ")}">#{utc.strftime("%F %T")} UTC</time>)
       end
 
-      # @param status [Status]
       # @return [String] how long the longest wait for the key has lasted
       def longest_wait(status) = ago(Survey::Snapshot.first_wait(status))
 
-      # @param finding [CLI::Doctor::Finding]
-      # @return [String]
       def check_name(finding)
         finding.check == "tls" ? finding.check.upcase : finding.check.capitalize
       end
 
-      # @param finding [CLI::Doctor::Finding]
-      # @return [String]
       def level_name(finding) = LEVELS.fetch(finding.level)
     end
   end

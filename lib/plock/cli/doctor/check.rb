@@ -10,8 +10,6 @@ module Plock
         READER = "call plock doctor with --store and a user that may do INFO and CONFIG GET"
         private_constant :READER
 
-        # @param server [Server]
-        # @return [Finding]
         def self.run(server) = new(server).look
 
         def initialize(server)

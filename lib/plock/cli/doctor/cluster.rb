@@ -14,7 +14,6 @@ module Plock
         UNTOLD = [nil, "", "?"].freeze # how CLUSTER SLOTS shows a host that a node does not know
         private_constant :LEVELS, :UNTOLD
 
-        # @return [Store]
         attr_reader :store
 
         # @return [Hash{String => Server}] by address, the primaries that answer
@@ -23,7 +22,6 @@ module Plock
         # @return [Hash{String => Error}] by address, why the other primaries do not answer
         attr_reader :failures
 
-        # @param store [Store]
         # @return [Cluster, nil] nil: the store is not on a cluster
         # @raise [Error] no primary answers
         def self.of(store)
@@ -50,7 +48,6 @@ module Plock
         # Runs a check on each primary, and returns the gravest finding.
         #
         # @param check [Class] a subclass of {Check}
-        # @return [Finding]
         def run(check)
           findings = primaries.transform_values { |server| check.run(server) }
           worst = findings.values.max_by { |finding| LEVELS.index(finding.level) }

@@ -8,10 +8,8 @@ module Plock
       # Replaces {Server} for a store that answers only questions about locks. Such a store is in a
       # file of this host, in a database, in memcached, or in memory.
       class Elsewhere
-        # @return [Locking]
         attr_reader :store
 
-        # @param store [Locking]
         def initialize(store)
           @store = store
         end

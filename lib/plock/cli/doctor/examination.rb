@@ -35,9 +35,7 @@ module Plock
         private_constant :PROBE
 
         class << self
-          # @param store [Locking]
           # @param except [Array<Class>] checks to leave out
-          # @return [Array<Finding>]
           # @raise [Error] the request to the store failed
           def of(store, except: [])
             cluster = Cluster.of(store) if store.is_a?(Store)

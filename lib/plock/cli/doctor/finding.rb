@@ -3,19 +3,11 @@
 module Plock
   module CLI
     module Doctor
-      # The result of one check.
+      # The result of one check. `check` is the name of the check, and `remedy` may be nil.
       #
-      # @!attribute [r] check
-      #   @return [String] the name of the check
-      # @!attribute [r] level
-      #   @return [Symbol] `:fine`; `:advice`: the configuration could be better; `:danger`: a key
-      #     may get two holders, or no key can be acquired; `:unknown`: the check could not run
-      # @!attribute [r] message
-      #   @return [String]
-      # @!attribute [r] remedy
-      #   @return [String, nil]
+      # The level is `:fine`; `:advice`: the configuration could be better; `:danger`: a key may get
+      # two holders, or no key can be acquired; or `:unknown`: the check could not run.
       Finding = Struct.new(:check, :level, :message, :remedy) do
-        # @return [Boolean]
         def danger? = level == :danger
       end
     end

@@ -18,7 +18,6 @@ module Plock
           +zrange +zrangebyscore +zrank +zscore +zcard +zcount +hget +hset +hdel +scan
         ].freeze
 
-        # @param server [Server]
         # @return [String] the command that creates a user with these permissions
         def self.remedy(server)
           store = server.store

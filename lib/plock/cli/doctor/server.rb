@@ -13,15 +13,12 @@ module Plock
         HOST = %r{\Arediss?://\[?(.+?)\]?:\d+(/\d+)?\z} # finds the host in the URL of one server
         private_constant :LOCAL, :UNIX, :HOST
 
-        # @return [Store]
         attr_reader :store
 
         # @return [Array(String, String), nil] host and port of a node of a cluster; nil if the
         #   store is not a cluster
         attr_reader :place
 
-        # @param store [Store]
-        # @param place [Array(String, String), nil]
         def initialize(store, place = nil)
           @store = store
           @place = place
@@ -44,8 +41,6 @@ module Plock
           raise unless %i[noperm server].include?(e.code)
         end
 
-        # @param section [String]
-        # @param name [String]
         # @return [String, nil] nil: the server does not report it
         def info(section, name)
           @info[section] ||= (try("INFO", section) || "").scan(/^([^#:\r\n]+):([^\r\n]*)/).to_h
@@ -58,7 +53,6 @@ module Plock
           Integer(text, 10) if text&.match?(/\A\d+\z/)
         end
 
-        # @param name [String]
         # @return [String, nil]
         def setting(name) = try("CONFIG", "GET", name)&.last
 

@@ -12,7 +12,6 @@ module Plock
         APART = 1.0 # seconds
         private_constant :APART
 
-        # @param server [Server]
         # @return [Float, nil] seconds by which the server's clock is ahead of this host's
         def self.offset(server)
           asked = Clock.wall

@@ -29,7 +29,6 @@ module Plock
         attr_reader :filter
 
         # @param title [String] the store and its namespace
-        # @param read_only [Boolean]
         def initialize(title, read_only: false)
           @title = title
           @read_only = read_only
@@ -44,7 +43,6 @@ module Plock
           @small = false
         end
 
-        # @param snapshot [Survey::Snapshot]
         # @param named [Array<Status>] the statuses of the key whose name is the filter
         def update(snapshot, named)
           @snapshot = snapshot

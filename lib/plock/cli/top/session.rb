@@ -28,10 +28,7 @@ module Plock
         }.freeze
         private_constant :SIGNALS, :QUICK_S, :EMPTY_READS, :LAST_NOTES, :OUTCOMES
 
-        # @param survey [Survey]
-        # @param store [Locking]
         # @param interval [Float] seconds between two updates from the store
-        # @param read_only [Boolean]
         def initialize(survey, store, interval, read_only: false)
           @survey = survey
           @store = store
@@ -42,7 +39,6 @@ module Plock
           @asks, @ask = IO.pipe
         end
 
-        # @return [void]
         # @raise [UnsupportedError] the store cannot list its keys
         def run
           with_signals do

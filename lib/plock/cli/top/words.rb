@@ -17,7 +17,6 @@ module Plock
                 [\u3000-\u303F\uFF01-\uFF60]/x
         private_constant :UNITS, :WIDE
 
-        # @param text [String]
         # @param columns [Integer] the width, in columns of the terminal
         # @return [String] the text, truncated or padded to that width
         def fit(text, columns)
@@ -26,7 +25,6 @@ module Plock
           kept + (" " * (columns - width(kept)))
         end
 
-        # @param text [String]
         # @return [Integer] the number of columns that the text takes on a terminal
         def width(text)
           text.each_grapheme_cluster.sum { |character| character.match?(WIDE) ? 2 : 1 }
@@ -51,7 +49,6 @@ module Plock
           format("%d%s%02d%s", left / size, name, left % size / smaller[1], smaller[0])
         end
 
-        # @param status [Status]
         # @return [String, nil] the first holder, and the number of other holders; nil if there is
         #   no holder
         def holder(status)
@@ -62,7 +59,6 @@ module Plock
         end
 
         # @param known [Status, Status::Holder, Status::Waiter]
-        # @return [String]
         def owner(known)
           return "unknown" unless known.host || known.pid
 
