@@ -7,7 +7,9 @@ module Plock
     # Replaces the standard error stream while a command runs. A separate thread writes to the
     # stream, because a write may hang if a pipe is full or if Ctrl-S has stopped the terminal. Even
     # then, plock must end the command if the lease is lost.
-    class Scribe
+    #
+    # StringIO has the other methods of a stream; its print, printf and << call {#write}.
+    class Scribe < StringIO
       ROOM = 1000 # texts that can wait to be written; further texts are dropped
       PATIENCE_S = 2.0 # seconds for writing the rest at the end
       private_constant :ROOM, :PATIENCE_S
@@ -24,6 +26,7 @@ module Plock
       end
 
       def initialize(stream)
+        super()
         @stream = stream
         @texts = Thread::SizedQueue.new(ROOM)
         @thread = Thread.new { write_down }
@@ -41,38 +44,14 @@ module Plock
         0
       end
 
-      # @param texts [Array<Object>] as for IO#puts
+      # Writes all lines as one text, so that no other thread's text comes between them.
       def puts(*texts)
         write(StringIO.new.tap { |whole| whole.puts(*texts) }.string)
         nil
       end
 
-      # Like IO#printf.
-      def printf(format, *values)
-        write(format(format, *values)) && nil
-      end
-
-      alias print write
-
-      def <<(text)
-        write(text)
-        self
-      end
-
-      # @return [Boolean] false, so that callers do not write colours
-      def tty? = false
-      alias isatty tty?
-
-      def sync = true
-
-      # Has no effect.
-      def sync=(_wanted); end
-
       # A logger calls this when it is closed. It has no effect.
       def close = nil
-
-      # Kernel#fork calls this. It has no effect.
-      def flush = self
 
       # Waits until the texts are written, but no longer than PATIENCE_S, because the stream's
       # reader may hang.
