@@ -19,14 +19,12 @@ module Plock
       def initialize(arguments)
         # a key may be any bytes, but a pattern matches only valid text
         @arguments = arguments.map { |word| word.valid_encoding? ? word : word.b }
-        @json = false
-        @helped = false
       end
 
       # @return [Integer] the exit status
       # @raise [Failure]
       def run
-        operands = parse or return ExitStatus::OK
+        operands = operands_alone || parse_options or return ExitStatus::OK
         require "plock"
         GC.enable # exe/plock has disabled it
         take(operands)
@@ -55,18 +53,10 @@ module Plock
 
       # --- options ---
 
-      # @return [Array<String>, nil] the operands; nil: the user asked for help, which was printed
-      def parse
-        plain = operands_alone
-        return plain if plain
-
-        parse_options
-      end
-
       # Loading OptionParser takes a third of the startup time, so it is loaded only if there are
       # options.
       #
-      # @return [Array<String>, nil]
+      # @return [Array<String>, nil] nil: OptionParser must read them
       def operands_alone
         mark = @arguments.index("--")
         words = @arguments.first(mark || @arguments.size)
@@ -75,6 +65,7 @@ module Plock
         words + @arguments.drop(words.size + 1)
       end
 
+      # @return [Array<String>, nil] the operands; nil: the user asked for help, which was printed
       def parse_options
         operands = read(parser)
         return operands unless @helped

@@ -82,16 +82,15 @@ module Plock
         config = store.config
         told = settings_origins
         {
-          store: { from: told.dig(:store, :from) },
-          namespace: { name: config.namespace, from: told.dig(:namespace, :from) },
+          store: { from: told[:store] },
+          namespace: { name: config.namespace, from: told[:namespace] },
           secret: {
-            fingerprint: config.fingerprint,
-            from: told.dig(:secret, :from) || config.secret_origin
+            fingerprint: config.fingerprint, from: told[:secret] || config.secret_origin
           }
         }
       end
 
-      # @return [Hash{Symbol => Hash}] see {Settings#origins}
+      # @return [Hash{Symbol => String, nil}] see {Settings#origins}
       def settings_origins = settings.origins
 
       def described_origins

@@ -45,14 +45,8 @@ module Plock
         settings
       end
 
-      # @return [Hash{Symbol => Hash}] the settings, and where each was found
-      def origins
-        {
-          store: { from: @url_from },
-          namespace: { name: @namespace, from: @namespace_from },
-          secret: { from: @secret_from }
-        }
-      end
+      # @return [Hash{Symbol => String, nil}] where each setting was found
+      def origins = { store: @url_from, namespace: @namespace_from, secret: @secret_from }
 
       private
 

@@ -66,8 +66,6 @@ module Plock
       end
       private_class_method :there?
 
-      attr_reader :path
-
       # @param trusted [Boolean] has the user named the file?
       def initialize(path, trusted:)
         @path = path

@@ -32,7 +32,7 @@ module Plock
 
       def store = Plock.store
 
-      def settings_origins = { store: { from: "the application" } }
+      def settings_origins = { store: "the application" }
 
       # Leaves out the hint to read the command's help, because a Rake task does not have the
       # options that the help lists.
