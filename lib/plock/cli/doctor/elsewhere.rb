@@ -7,17 +7,8 @@ module Plock
     module Doctor
       # Replaces {Server} for a store that answers only questions about locks. Such a store is in a
       # file of this host, in a database, in memcached, or in memory.
-      class Elsewhere
-        attr_reader :store
-
-        def initialize(store)
-          @store = store
-        end
-
-        # @return [nil] always: there is no server to ask
-        def place = nil
-
-        # @return [nil] always: there is no server to ask
+      # There is no server to ask, so its place and its numbers are nil.
+      Elsewhere = Struct.new(:store, :place) do
         def number(_section, _name) = nil
       end
 

@@ -47,7 +47,8 @@ module Plock
         def judge(name, user)
           everything = []
           everything << "all commands" if user["commands"].to_s.match?(/\A\+@all\z/)
-          everything << "all keys" if all_keys?(user)
+          # `keys` is a String from Redis 7 on, and an Array before that
+          everything << "all keys" if Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
           return fine("user #{name} is limited in keys and commands") if everything.empty?
 
           password = "without a password, " if Array(user["flags"]).include?("nopass")
@@ -56,9 +57,6 @@ module Plock
             Rights.remedy(server)
           )
         end
-
-        # `keys` is a String from Redis 7 on, and an Array before that.
-        def all_keys?(user) = Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
       end
 
       # Acquires a lock, waits for it, hands it over and releases it. This shows whether a

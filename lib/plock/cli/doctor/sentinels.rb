@@ -68,13 +68,12 @@ module Plock
 
         def endless(name, settings)
           remedy = "CONFIG SET #{settings} on each server"
-          remedy = "start its replicas, without which that stops all locks, then #{remedy}" if bare?
+          if server.number("replication", "connected_slaves")&.zero?
+            remedy = "start its replicas, without which that stops all locks, then #{remedy}"
+          end
           danger("#{name} 0: a primary that is cut off goes on granting locks, while the new one " \
                  "grants the same", remedy)
         end
-
-        # Is no replica connected to the primary at the moment?
-        def bare? = server.number("replication", "connected_slaves")&.zero?
 
         # Is no replica connected to the primary, and does no sentinel know of a replica?
         def alone? =
