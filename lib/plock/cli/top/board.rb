@@ -85,7 +85,10 @@ module Plock
         def lines(width, height)
           @height = [height - MARGIN, 1].max
           @small = @height + 1 < QUESTION || width < LEGIBLE
-          withdraw if asks? && @small
+          if asks? && @small # a user who cannot read the question must not answer it
+            @mode = :list
+            note(SMALL)
+          end
           body = list? ? list(width) : subject
           body = body.first(@height + 1)
           body.fill(["", :plain], body.size...(@height + 1))
@@ -109,7 +112,9 @@ module Plock
           when :last, "G" then move(@rows.size)
           when "s" then sort(ORDERS.keys[(ORDERS.keys.index(@order) + 1) % ORDERS.size])
           when "r" then sort(@order, reverse: !@reverse)
-          when "/" then start_filter
+          when "/"
+            filter_by("")
+            @mode = :filter
           when :escape then filter_by("")
           when :enter then turn_to(:detail)
           when "b" then open_confirmation
@@ -161,13 +166,6 @@ module Plock
           note("No process holds it any more.")
         end
 
-        # Withdraws a question that no longer fits into the window. A user who cannot read the
-        # question must not answer it.
-        def withdraw
-          @mode = :list
-          note(SMALL)
-        end
-
         def move(by)
           return if @rows.empty?
 
@@ -181,11 +179,6 @@ module Plock
           @reverse = reverse
           arrange
           move(-@rows.size)
-        end
-
-        def start_filter
-          filter_by("")
-          @mode = :filter
         end
 
         def filter_by(text)
