@@ -162,14 +162,10 @@ module Plock
 
           Store.open(settings.url, **endurance, **settings.options, logger: Reporter)
         end
-        hush_dalli
-        @store
-      end
-
-      # Dalli logs each failure on the standard output stream, between the lines that this command
-      # prints. The command reports the failure as an error anyway.
-      def hush_dalli
+        # Dalli logs each failure on the standard output stream, between the lines that this command
+        # prints. The command reports the failure as an error anyway.
         ::Dalli.logger.level = :fatal if defined?(::Dalli)
+        @store
       end
 
       # This process has nothing else to do, so it waits through an outage of the server, for as

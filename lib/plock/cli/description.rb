@@ -55,7 +55,8 @@ module Plock
 
         def waiters(status)
           status.waiters.map do |waiter|
-            since = ", since #{instant(waiter.since)}" if waiter.since
+            # as in {Plock::Status#to_s}
+            since = ", since #{waiter.since.utc.strftime("%F %T.%3N UTC")}" if waiter.since
             "  waits: #{printable(waiter.to_s)}#{since}"
           end
         end
@@ -66,9 +67,6 @@ module Plock
         def person(known)
           { host: known.host, pid: known.pid, thread: known.thread, label: known.label }
         end
-
-        # The format is that of {Plock::Status#to_s}.
-        def instant(time) = time.utc.strftime("%F %T.%3N UTC")
 
         def moment(time) = time&.utc&.strftime("%FT%T.%3NZ")
       end

@@ -103,6 +103,10 @@ module Plock
       # @return [Integer, nil] the exit status; nil: Ctrl-C ended the command
       def supervise(lease)
         @entered = true
+        # In a local store, this process counts as alive as long as this descriptor is open. The
+        # watchdog keeps it open until the last process of the command's group has ended, so that no
+        # other process acquires the key earlier.
+        liveness = store.liveness if store.is_a?(LocalStore)
         job =
           Job.new(
             @command, environment(lease), lease: lease, bell: @bell, grace: @grace,
@@ -125,15 +129,6 @@ module Plock
 
       def environment(lease)
         { "PLOCK_KEY" => @key, "PLOCK_TOKEN" => lease.token, "PLOCK_FENCE" => lease.fence.to_s }
-      end
-
-      # In a local store, this process counts as alive as long as a certain descriptor is open. The
-      # watchdog keeps the descriptor open until the last process of the command's group has ended,
-      # so that no other process acquires the key earlier.
-      #
-      # @return [Integer, nil] the descriptor; nil if the store or the system does not offer one
-      def liveness
-        store.liveness if store.is_a?(LocalStore)
       end
 
       # Releases the lease. Returns true if the lease was already lost, although no notice of the

@@ -29,7 +29,9 @@ module Plock
       # From now on, this group must not outlive this process.
       def guard(group)
         @group = group
-        tell(group)
+        @pipe.syswrite([group].pack(GROUP))
+      rescue Errno::EPIPE
+        nil # the watchdog was killed: keep_alive starts another one with this group
       end
 
       # From now on, the group may outlive this process.
@@ -55,12 +57,6 @@ module Plock
         reader, @pipe = IO.pipe
         @pid = Processes.start_watchdog(reader.fileno, @holding, @group)
         reader.close
-      end
-
-      def tell(group)
-        @pipe.syswrite([group].pack(GROUP))
-      rescue Errno::EPIPE
-        nil # the watchdog was killed: keep_alive starts another one with this group
       end
     end
   end
