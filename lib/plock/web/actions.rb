@@ -68,9 +68,9 @@ module Plock
       private
 
       def answer
-        @parameters = readable { @request.GET }
+        @parameters = texts { @request.GET }
         authorize(:view)
-        @parameters = readable { @request.GET.merge(@request.POST) } if @request.post?
+        @parameters = texts { @request.GET.merge(@request.POST) } if @request.post?
         @source = chosen_source
         perform
       rescue Refusal => e
@@ -130,8 +130,8 @@ module Plock
         query = text("q")
         snapshot = snapshot_for(query)
         listing = Survey::Listing.new(
-          snapshot, named: survey.named(parameter("q").to_s), query: query,
-          kind: text("kind"), namespace: parameter("namespace"), order: text("sort"),
+          snapshot, named: survey.named(@parameters["q"].to_s), query: query,
+          kind: text("kind"), namespace: @parameters["namespace"], order: text("sort"),
           reverse: text("dir") == "desc", page: text("page").to_i
         )
         rows = survey.refresh(listing.statuses) # the survey may be old
@@ -208,7 +208,7 @@ module Plock
       end
 
       def location
-        view.path("/locks/#{view.segment(@store_key)}", name: parameter("name"), taken: "yes")
+        view.path("/locks/#{view.segment(@store_key)}", name: @parameters["name"], taken: "yes")
       end
 
       # --- what pages need ---
@@ -234,7 +234,7 @@ module Plock
 
       # @return [String, nil] the key's name, if the request has the right one
       def name
-        given = parameter("name")
+        given = @parameters["name"]
         given if survey.named?(@store_key, given)
       end
 
@@ -255,19 +255,14 @@ module Plock
 
       # --- the request ---
 
-      def readable
-        yield
+      # @return [Hash{String => String}] the parameters that are readable texts
+      def texts
+        yield.select { |_, value| value.is_a?(String) && value.valid_encoding? }
       rescue *UNREADABLE
         raise Refusal.new(400, "The request cannot be read", "Go back to the overview.")
       end
 
-      # @return [String, nil]
-      def parameter(name)
-        value = @parameters[name]
-        value if value.is_a?(String) && value.valid_encoding?
-      end
-
-      def text(name) = parameter(name).to_s.strip
+      def text(name) = @parameters[name].to_s.strip
 
       def authorize(action)
         @web.user_of(@request, action) or
@@ -277,7 +272,7 @@ module Plock
       end
 
       def chosen_source
-        name = parameter("store") or return @web.sources.first
+        name = @parameters["store"] or return @web.sources.first
         @web.sources.find { |source| source.name == name } || raise(not_found)
       end
 

@@ -79,7 +79,7 @@ module Plock
       def list_path(**changes)
         kept = {
           q: (@listing.query unless @listing.query.empty?), kind: @listing.kind,
-          namespace: parameter("namespace"), sort: parameter("sort"), dir: parameter("dir")
+          namespace: @parameters["namespace"], sort: @parameters["sort"], dir: @parameters["dir"]
         }
         path("/locks", **kept, **changes)
       end
@@ -102,12 +102,6 @@ module Plock
       #
       # @return [String, nil]
       def authenticity_token = @request.get_header(:csrf_token)
-
-      # @return [String, nil]
-      def parameter(name)
-        value = @parameters[name]
-        value if value.is_a?(String) && value.valid_encoding?
-      end
 
       def current?(place) = @request.path_info.chomp("/").start_with?(place)
     end
