@@ -145,7 +145,7 @@ module Plock
       def lock
         status = survey.examine(@store_key, name)
         page(
-          "lock", title_of(status),
+          "lock", view.title_of(status),
           status: status, snapshot: snapshot_if_listed, taken: text("taken") == "yes"
         )
       end
@@ -156,7 +156,7 @@ module Plock
         protection = Protection.new(@request)
         @headers["set-cookie"] = protection.cookie if protection.cookie
         page(
-          "confirmation", "Break #{title_of(status)}",
+          "confirmation", "Break #{view.title_of(status)}",
           code: code, still: true, status: status, token: protection.token, problem: problem,
           seen: Survey.holders_digest(status)
         )
@@ -237,8 +237,6 @@ module Plock
         given = @parameters["name"]
         given if survey.named?(@store_key, given)
       end
-
-      def title_of(status) = view.title_of(status)
 
       def page(template, title, code: 200, quick: false, **locals)
         [code, view.page(template, title, quick: quick, **locals)]

@@ -18,20 +18,19 @@ module Plock
       # @raise [LoadError] the gem is missing
       # @raise [SystemCallError] the address cannot be used
       def self.open(app, host, port, name = nil)
-        load_one(name || NAMES)
-        new(app, host, port, @loaded)
+        new(app, host, port, load_one(name ? [name] : NAMES))
       end
 
-      # @param names [String, Array<String>]
+      # @return [String] the name of the first server that is installed
       def self.load_one(names)
-        @loaded = Array(names).find do |name|
+        loaded = names.find do |name|
           require name
           require_handler if name == "webrick"
           true
         rescue LoadError => e
           raise unless [name, "rackup/handler/webrick", "rack/handler/webrick"].include?(e.path)
         end
-        return if @loaded
+        return loaded if loaded
 
         raise LoadError,
               "plock web needs the gem puma, or webrick with rackup, which are not installed " \

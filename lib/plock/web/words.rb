@@ -10,9 +10,8 @@ module Plock
     module Words
       include Survey::Words
 
-      LEVELS = { fine: "OK", advice: "Advice", danger: "Danger", unknown: "Unknown" }.freeze
-      WEIGHTS = %i[danger advice unknown fine].freeze
-      private_constant :WEIGHTS
+      # The names of the doctor's levels, the worst one first.
+      LEVELS = { danger: "Danger", advice: "Advice", unknown: "Unknown", fine: "OK" }.freeze
 
       # @return [String] HTML: the key's name, or the beginning of its digest
       def key_html(status)
@@ -22,7 +21,7 @@ module Plock
 
       # @return [String] HTML: the first holder's label, or the key
       def label_html(status)
-        status.label ? "<bdi>#{::Erubi.h(plain(status.label))}</bdi>" : key_html(status)
+        status.label ? own_label_html(status) : key_html(status)
       end
 
       # @param known [Status, Status::Holder, Status::Waiter]
@@ -31,11 +30,6 @@ module Plock
         return %(<span class="none">no label</span>) unless known.label
 
         "<bdi>#{::Erubi.h(plain(known.label))}</bdi>"
-      end
-
-      # @return [Array<CLI::Doctor::Finding>] the worst ones first
-      def by_weight(findings)
-        findings.sort_by { |finding| WEIGHTS.index(finding.level) }
       end
 
       # @param time [Time, nil]
@@ -51,14 +45,9 @@ module Plock
         %(<time datetime="#{utc.strftime("%FT%T.%3NZ")}">#{utc.strftime("%F %T")} UTC</time>)
       end
 
-      # @return [String] how long the longest wait for the key has lasted
-      def longest_wait(status) = ago(Survey::Snapshot.first_wait(status))
-
       def check_name(finding)
         finding.check == "tls" ? finding.check.upcase : finding.check.capitalize
       end
-
-      def level_name(finding) = LEVELS.fetch(finding.level)
     end
   end
 end
