@@ -15,7 +15,6 @@ module Plock
         nil
       end
 
-      # @api private
       def initialize(tty)
         @tty = tty
         @borrower = nil

@@ -8,8 +8,6 @@ module Plock
     # Finds threads that wait for one another. None of them can continue until a wait times out or
     # a lease expires. A lock becomes free when all its holders continue. A semaphore becomes free
     # when one of its holders continues.
-    #
-    # @api private
     class Circles
       # @param statuses [Array<Status>] of keys that are waited for
       # @return [Array<Array<Wait>>] the waits of each circle. If several circles cross, only one

@@ -6,8 +6,6 @@ require_relative "../locking/store_config"
 module Plock
   class Survey
     # The parts of a store key.
-    #
-    # @api private
     class Key
       FORM = /\Aplock:v1:(?:(?<namespace>[A-Za-z0-9_.-]{1,32}):)?(?<digest>\h{64}|\{\h{8}\}\h{56})
                (?:#{Regexp.union(Locking::Kind::ALL.map(&:suffix))})\z/x

@@ -6,8 +6,6 @@ require_relative "snapshot"
 module Plock
   class Survey
     # The part of a snapshot that a page of the list shows.
-    #
-    # @api private
     class Listing
       PAGE = 50
       LAST = Float::INFINITY

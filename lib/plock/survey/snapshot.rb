@@ -6,8 +6,6 @@ require_relative "key"
 module Plock
   class Survey
     # The locks of one store as a survey found them.
-    #
-    # @api private
     class Snapshot
       KINDS = %i[lock once semaphore read_write].freeze # the most common ones first
       private_constant :KINDS

@@ -6,8 +6,6 @@ require_relative "key"
 module Plock
   class Survey
     # The words for locks on the web pages and in `plock top`.
-    #
-    # @api private
     module Words
       KINDS = {
         lock: "lock", once: "once", semaphore: "semaphore", read_write: "read-write lock"

@@ -7,8 +7,6 @@ module Plock
     module Top
       # The contents of the screen, and how keystrokes change them. The board does not access the
       # terminal.
-      #
-      # @api private
       class Board
         ORDERS = { "waiting" => "waiters", "since" => "time held", "left" => "time left",
                    "label" => "label", "host" => "holder" }.freeze

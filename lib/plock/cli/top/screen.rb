@@ -8,8 +8,6 @@ module Plock
     module Top
       # The terminal, through curses. Curses knows each kind of terminal, and sends only what has
       # changed.
-      #
-      # @api private
       class Screen
         ESCAPE_MS = 50 # the wait after an Esc for the rest of a function key's code
         NAMES = {

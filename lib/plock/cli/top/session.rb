@@ -10,8 +10,6 @@ module Plock
     module Top
       # Runs a {Board} on the terminal until a key or a signal ends it. Another thread asks the
       # store, so that keys still work while the store does not answer.
-      #
-      # @api private
       class Session
         # The letters that the signal handlers send to the terminal's thread. TSTP is in the list
         # because curses' own handler would interfere with that thread. CONT has the same letter as

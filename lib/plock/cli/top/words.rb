@@ -6,8 +6,6 @@ module Plock
   module CLI
     module Top
       # Short texts for narrow columns.
-      #
-      # @api private
       class Words
         include Survey::Words
 
