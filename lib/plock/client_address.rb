@@ -72,8 +72,12 @@ module Plock
 
       # In redis 4, a client has options of its own. From redis 5 on, a client wraps a redis-client.
       def of_redis(redis)
-        # redis 3 would send `_client` to the server as a command
-        refuse_old_redis(redis) unless redis.respond_to?(:_client)
+        unless redis.respond_to?(:_client) # redis 3 would send it to the server as a command
+          raise UnsupportedError,
+                "plock cannot take the address from a client of the gem redis before version 4 " \
+                "(#{redis.class}): update the gem, or give plock the server's URL in the " \
+                "client's place"
+        end
         client = redis._client
         return of(client) || refuse(redis) unless client.respond_to?(:options)
 
@@ -85,13 +89,6 @@ module Plock
           username: options[:username], password: options[:password], database: options[:db],
           tls: options[:ssl] && (options[:ssl_params] || {})
         )
-      end
-
-      def refuse_old_redis(redis)
-        raise UnsupportedError,
-              "plock cannot take the address from a client of the gem redis before version 4 " \
-              "(#{redis.class}): update the gem, or give plock the server's URL in the client's " \
-              "place"
       end
 
       def of_configured(client)
@@ -223,15 +220,18 @@ module Plock
         options[:database] = Integer(database) unless database.to_i.zero?
         parameters = tls ? TLSParameters.read(tls) : {}
         options.update(parameters)
-        return new(locate_cluster(cluster, tls), options) if cluster
-        return new(locate(host, port, path, tls), options) unless sentinels
+        return new("unix://#{escape(File.expand_path(path))}", options) if path
+
+        scheme = tls ? "rediss" : "redis"
+        places = (cluster || sentinels || [[host, port]]).map { |place| place_of(*place) }.join(",")
+        return new("#{scheme}+cluster://#{places}", options) if cluster
+        return new("#{scheme}://#{places}", options) unless sentinels
 
         of_theirs = credentials(sentinel_username, sentinel_password)
         of_theirs[:tls] = !!sentinel_tls unless !!sentinel_tls == !!tls
         of_theirs.update(TLSParameters.of_sentinels(sentinel_tls, parameters)) if sentinel_tls
         options.update(of_theirs.transform_keys { |key| :"sentinel_#{key}" })
-        places = sentinels.map { |place| place_of(*place) }
-        new("#{tls ? "rediss" : "redis"}+sentinel://#{places.join(",")}/#{escape(name)}", options)
+        new("#{scheme}+sentinel://#{places}/#{escape(name)}", options)
       end
 
       def credentials(username, password)
@@ -239,17 +239,6 @@ module Plock
         options[:username] = username.to_s if password && username && username != "default"
         options[:password] = password.to_s if password
         options
-      end
-
-      def locate(host, port, path, tls)
-        return "unix://#{escape(File.expand_path(path))}" if path
-
-        "#{tls ? "rediss" : "redis"}://#{place_of(host, port)}"
-      end
-
-      def locate_cluster(nodes, tls)
-        places = nodes.map { |node| place_of(*node) }
-        "#{tls ? "rediss" : "redis"}+cluster://#{places.join(",")}"
       end
 
       def place_of(host, port)

@@ -67,22 +67,16 @@ module Plock
           trusted, pair = [TRUSTED, PAIR].map do |names|
             own.slice(*names) == servers.slice(*names) ? {} : own.slice(*names)
           end
-          refuse_default_trust if own[:verify] != :none && trusts_default?(own, servers)
+          if own[:verify] != :none && own.slice(*TRUSTED).empty? && servers.slice(*TRUSTED).any?
+            raise UnsupportedError,
+                  "plock cannot take over that the client's sentinels trust the system's " \
+                  "certificates, and its servers those of ca_file or ca_path"
+          end
           { **trusted, **verify(own, trusted.empty? ? servers : {}), **pair,
             **server_name(own, servers) }
         end
 
         private
-
-        def trusts_default?(own, servers)
-          own.slice(*TRUSTED).empty? && servers.slice(*TRUSTED).any?
-        end
-
-        def refuse_default_trust
-          raise UnsupportedError,
-                "plock cannot take over that the client's sentinels trust the system's " \
-                "certificates, and its servers those of ca_file or ca_path"
-        end
 
         # @param inherited [Hash{Symbol => Object}] the options that sentinels use if they have none
         #   of their own
