@@ -6,6 +6,11 @@ require_relative "../plain_text"
 
 module Plock
   module CLI
+    # The logger of the command's store. It prints the library's warnings in the command's form.
+    module Reporter
+      def self.warn(message) = CLI.complain(message.delete_prefix("[Plock] "))
+    end
+
     # The common part of all commands: options and their errors, the store, and the output.
     #
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
@@ -154,7 +159,6 @@ module Plock
       # --- the store ---
 
       def store
-        require_relative "reporter"
         @store ||= begin
           if settings.url.match?(/\Amemory:/i)
             raise usage("a store in memory excludes only its own process: name another store")
@@ -183,7 +187,6 @@ module Plock
       #
       # @param wait [Float] seconds
       # @yieldparam left [Float] how many seconds the block may still wait
-      # @return [Object] the block's value
       # @raise [ArgumentError] the wait is invalid
       def riding_out(wait)
         patience_ends = Clock.now + Locking::Arguments.span("wait:", wait)
