@@ -7,9 +7,6 @@ module Plock
   module Metrics
     # Records in a registry of the gem prometheus-client, version 4 or later.
     #
-    # The gem's DirectFileStore sums up the values of all processes on a host, including forked
-    # children.
-    #
     # @api private
     class PrometheusAdapter
       # A gauge that is brought up to date when it is read.

@@ -76,12 +76,6 @@ module Plock
 
       private
 
-      # A status with a name replaces the status of the same key without a name.
-      def with_names(statuses, named)
-        @named = named.map(&:store_key)
-        named + statuses.reject { |status| @named.include?(status.store_key) }
-      end
-
       def select(statuses)
         statuses = statuses.select { |status| status.kind == @kind } if @kind
         statuses = statuses.select { |status| in_namespace?(status) } if @namespace
@@ -106,7 +100,9 @@ module Plock
       def sorted(snapshot, named)
         return snapshot.in_order(@order) { sort(snapshot.statuses) } if named.empty?
 
-        sort(with_names(snapshot.statuses, named))
+        # a status with a name replaces the status of the same key without a name
+        @named = named.map(&:store_key)
+        sort(named + snapshot.statuses.reject { |status| @named.include?(status.store_key) })
       end
 
       def sort(statuses)

@@ -189,15 +189,11 @@ module Plock
       # @yieldparam span [OpenTelemetry::Trace::Span] before it ends
       def finish(lease_id)
         hold = @holds.delete(lease_id) or return
-        forget(hold.key, lease_id)
+        @ids[hold.key].delete(lease_id)
+        @ids.delete(hold.key) if @ids[hold.key].empty?
         remember(hold)
         yield hold.span if block_given?
         hold.span.finish
-      end
-
-      def forget(key, lease_id)
-        @ids[key].delete(lease_id)
-        @ids.delete(key) if @ids[key].empty?
       end
 
       def remember(hold)

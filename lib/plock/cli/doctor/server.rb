@@ -32,9 +32,6 @@ module Plock
 
         # Like {#ask}, but returns nil if the user may not run the command, or if the server answers
         # with an error, as it does for an unknown command.
-        #
-        # @return [Object, nil]
-        # @raise [Error]
         def try(*words)
           ask(*words)
         rescue Error => e
