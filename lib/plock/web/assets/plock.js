@@ -63,17 +63,17 @@
         old.insertBefore(document.importNode(node, true), place);
         continue;
       }
-      while (place !== match) {
-        const gone = place;
-        place = place.nextSibling;
-        gone.remove();
-      }
+      removeSiblings(place, match);
       update(match, node);
       place = match.nextSibling;
     }
-    while (place) {
-      const gone = place;
-      place = place.nextSibling;
+    removeSiblings(place, null);
+  }
+
+  function removeSiblings(first, end) {
+    while (first !== end) {
+      const gone = first;
+      first = first.nextSibling;
       gone.remove();
     }
   }
