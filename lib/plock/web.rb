@@ -55,7 +55,10 @@ module Plock
       raise ConfigurationError, "Plock::Web needs a store (got none)" if named.empty?
 
       @sources = named.map do |name, store|
-        check_store(store)
+        unless store.nil? || Locking === store
+          raise ConfigurationError, "Plock::Web: a store must be open (got #{store.class})"
+        end
+
         Source.new(name.to_s, store, all_namespaces)
       end.freeze
       freeze
@@ -114,12 +117,6 @@ module Plock
 
       raise ConfigurationError,
             "Plock::Web: refresh must be from 1 to 3600 seconds (got #{seconds.inspect})"
-    end
-
-    def check_store(store)
-      return if store.nil? || Locking === store
-
-      raise ConfigurationError, "Plock::Web: a store must be open (got #{store.class})"
     end
   end
 end
