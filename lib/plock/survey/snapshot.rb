@@ -2,14 +2,12 @@
 
 require_relative "circles"
 require_relative "key"
+require_relative "words"
 
 module Plock
   class Survey
     # The locks of one store as a survey found them.
     class Snapshot
-      KINDS = %i[lock once semaphore read_write].freeze # the most common ones first
-      private_constant :KINDS
-
       # @return [Time] when the survey ended, or the time of its last step so far
       attr_reader :at
 
@@ -58,7 +56,7 @@ module Plock
 
       def by_kind
         @by_kind ||=
-          @statuses.group_by(&:kind).sort_by { |kind, _| KINDS.index(kind) }.to_h
+          @statuses.group_by(&:kind).sort_by { |kind, _| Words::KINDS.keys.index(kind) }.to_h
       end
 
       # @return [Hash{String, nil => Array<Status>}] nil: the namespace without a name

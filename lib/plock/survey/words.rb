@@ -7,6 +7,7 @@ module Plock
   class Survey
     # The words for locks on the web pages and in `plock top`.
     module Words
+      # The names of the kinds of locks, the most common ones first.
       KINDS = {
         lock: "lock", once: "once", semaphore: "semaphore", read_write: "read-write lock"
       }.freeze
