@@ -151,8 +151,7 @@ module Plock
       end
 
       def confirmation(status = survey.examine(@store_key, name), problem: nil, code: 200)
-        authorize(:break)
-        refuse_if_read_only
+        authorize_break
         protection = Protection.new(@request)
         @headers["set-cookie"] = protection.cookie if protection.cookie
         page(
@@ -170,20 +169,22 @@ module Plock
       # --- break ---
 
       def carry_out
-        user = authorize(:break)
-        refuse_if_read_only
+        user = authorize_break
         refuse_forgery
         outcome, status =
           Survey.break_seen(@source.store, @store_key, @parameters["seen"], name)
         return confirmation(status, code: 409, problem: PROBLEMS[outcome]) unless outcome == :broken
 
         tell(status, user)
-        @headers["location"] = location
+        @headers["location"] =
+          view.path("/locks/#{view.segment(@store_key)}", name: @parameters["name"], taken: "yes")
         [303, ""]
       end
 
-      def refuse_if_read_only
-        return unless @web.read_only?
+      # @return [String] the user
+      def authorize_break
+        user = authorize(:break)
+        return user unless @web.read_only?
 
         raise Refusal.new(403, "Locks cannot be broken here",
                           "These pages were mounted with read_only: true. Use `plock break` in a " \
@@ -205,10 +206,6 @@ module Plock
             "#{status}"
           )
         )
-      end
-
-      def location
-        view.path("/locks/#{view.segment(@store_key)}", name: @parameters["name"], taken: "yes")
       end
 
       # --- what pages need ---
