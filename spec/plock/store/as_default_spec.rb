@@ -7,7 +7,7 @@ require "plock/status/table"
 require "plock/store/advisory"
 require "plock/store/database"
 require "plock/store/memcached"
-require "plock/rails/doctor"
+require "plock/rails/commands"
 require "support/databases"
 require "support/memcached"
 require "pp"
@@ -62,7 +62,7 @@ RSpec.describe "The default store" do
 
   def doctor
     output, $stdout = $stdout, StringIO.new
-    status = Plock::Railtie::Doctor.run([])
+    status = Plock::Railtie::Doctor.new([]).run
     [$stdout.string, status]
   ensure
     $stdout = output
