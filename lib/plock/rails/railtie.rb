@@ -27,7 +27,11 @@ module Plock
   #   config.plock.options = { pool_size: 4 }
   class Railtie < ::Rails::Railtie
     OLDEST = "7.2"
-    private_constant :OLDEST
+
+    # With an older Sidekiq, no guards are loaded, so that an application without guards still
+    # boots. If a class does use `guard_with`, the error says that `plock/sidekiq` is missing.
+    OLDEST_SIDEKIQ = "7.3"
+    private_constant :OLDEST, :OLDEST_SIDEKIQ
 
     config.plock = ActiveSupport::OrderedOptions.new
 
@@ -54,9 +58,15 @@ module Plock
     end
 
     # Makes guards available without a require, whatever the order of the gems in the Gemfile. With
-    # the guards loaded, jobs that Sidekiq kills or deletes release their keys.
+    # the guards loaded, jobs that Sidekiq kills or deletes release their keys. This must happen
+    # before the first job is pushed or fetched, because Ruby may load the first job class only at
+    # that moment.
     initializer "plock.jobs", after: :load_config_initializers do
-      Jobs.attach
+      next if defined?(::Sidekiq::VERSION) &&
+              Gem::Version.new(::Sidekiq::VERSION) < Gem::Version.new(OLDEST_SIDEKIQ)
+
+      require_relative "../sidekiq" if defined?(::Sidekiq::Job)
+      ActiveSupport.on_load(:active_job) { require_relative "../active_job" }
     end
 
     initializer "plock.log" do
@@ -84,6 +94,5 @@ module Plock
 end
 
 # These files reopen the class Railtie, so they are loaded after its definition.
-require_relative "jobs"
 require_relative "log_subscriber"
 require_relative "settings"
