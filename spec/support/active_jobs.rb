@@ -55,7 +55,7 @@ module Support
       end
 
       # From now on, a job that is put off is due 0.05 s later.
-      def hurry = Plock::Guard::Backoff.define_singleton_method(:delay) { |_times| 0.05 }
+      def hurry = Plock::Guard::Collision.define_singleton_method(:delay) { |_times| 0.05 }
 
       # Keeps jobs in a list. `work_list` runs the next one, whenever it is due.
       class ListAdapter

@@ -2,7 +2,7 @@
 
 require "spec_helper"
 require "plock/jobs/guard"
-require "plock/jobs/guard/backoff"
+require "plock/jobs/guard/collision"
 require "plock/jobs/guard/work"
 
 RSpec.describe Plock::Guard::Work do
@@ -26,7 +26,7 @@ RSpec.describe Plock::Guard::Work do
   end
 end
 
-RSpec.describe Plock::Guard::Backoff do
+RSpec.describe Plock::Guard::Collision, ".delay" do
   it "is a second at first, grows, and is a minute at most" do
     expect(Array.new(50) { described_class.delay(0) }).to all(be_between(1.0, 1.25))
     expect(

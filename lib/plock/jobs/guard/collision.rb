@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "backoff"
 require_relative "errors"
 
 module Plock
@@ -14,7 +13,21 @@ module Plock
     #
     # @api private
     class Collision
-      # @param work [Work]
+      # The longest delay of a job in seconds. A random part of up to JITTER times the delay is
+      # added, so that jobs that were refused together do not return together.
+      DELAY_MAX = 60.0
+      JITTER = 0.25
+      private_constant :DELAY_MAX, :JITTER
+
+      # The delay starts at one second, and doubles with each conflict.
+      #
+      # @param times [Integer] number of earlier conflicts
+      # @return [Float] seconds
+      def self.delay(times)
+        longest = DELAY_MAX / (1 + JITTER)
+        [2.0**[times, 10].min, longest].min * (1 + (rand * JITTER))
+      end
+
       # @param status [Status, nil] the holder of the key, if known
       # @param waited [Float] seconds that the job has waited for the key
       def initialize(work, status, waited)
@@ -88,7 +101,7 @@ module Plock
       # @param counted [Integer] number of conflicts to record in the ticket
       def reschedule(why, counted)
         before, @work.ticket.conflicts = @work.ticket.conflicts, counted
-        delay = Backoff.delay(before)
+        delay = Collision.delay(before)
         if @work.reschedule(delay)
           conclude(:rescheduled, :info, "put off for #{delay.round(1)} s (#{why})", delay: delay)
         else
