@@ -2,11 +2,18 @@
 
 require "spec_helper"
 require "plock/jobs/guard"
-require "plock/jobs/guard/key"
+require "plock/jobs/guard/work"
 
-RSpec.describe Plock::Guard::Key do
-  def key_of(arguments, job_class = "Import", **options)
-    described_class.of(Plock::Guard::Options.new(**options), job_class) { |_plain| arguments }
+RSpec.describe Plock::Guard::Work, "#key" do
+  job = Class.new(described_class) do
+    attr_accessor :arguments
+    alias_method :plain_arguments, :arguments
+  end
+
+  define_method(:key_of) do |arguments, job_class = "Import", **options|
+    work = job.new(Plock::Guard::Options.new(**options), nil, job_class, "1")
+    work.arguments = arguments
+    work.key
   end
 
   describe "by default" do
@@ -27,8 +34,8 @@ RSpec.describe Plock::Guard::Key do
     end
 
     it "tells numbers apart as JSON does, and writes them itself" do
-      expect(described_class.canonical([1, 1.0, 1e20, -0.5, true, nil, "é\n"])).to eq(
-        "[1,1.0,1.0e+20,-0.5,true,null,\"é\\n\"]"
+      expect(key_of([1, 1.0, 1e20, -0.5, true, nil, "é\n"])).to eq(
+        "job:Import:#{Plock.digest("[1,1.0,1.0e+20,-0.5,true,null,\"é\\n\"]")}"
       )
     end
   end

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
+require "json"
 require_relative "../../events"
+require_relative "errors"
 require_relative "held"
-require_relative "key"
 require_relative "job_state"
 
 module Plock
@@ -47,7 +48,12 @@ module Plock
       # @return [String, Symbol]
       # @raise [InvalidKey]
       def key
-        @key ||= Key.of(@guard, @name) { |plain| plain ? plain_arguments : arguments }
+        @key ||=
+          case @guard.key
+          when nil then "job:#{@name}:#{Plock.digest(canonical(plain_arguments))}"
+          when String then @guard.key
+          else check(answer)
+          end
       end
 
       # @return [Locking, Plock] the store of the job's keys; the default store if the job's class
@@ -92,6 +98,38 @@ module Plock
       # @!method log(severity, message)
       #   @api private
       #   @return [void]
+
+      private
+
+      # Returns the same text for equal values. The text depends neither on the order of a Hash
+      # nor on the version of a JSON library.
+      def canonical(value)
+        case value
+        when Hash
+          pairs = value.map { |name, item| [name.to_s, item] }.sort_by(&:first)
+          "{#{pairs.map { |name, item| "#{JSON.generate(name)}:#{canonical(item)}" }.join(",")}}"
+        when Array then "[#{value.map { |item| canonical(item) }.join(",")}]"
+        when Float, Integer then value.to_s
+        else JSON.generate(value)
+        end
+      end
+
+      def answer
+        @guard.key.call(*arguments)
+      rescue StandardError => e # the application's code, which may raise any error
+        raise InvalidKey.new("the key: of #{@name} raised #{e.class}: #{e.message}", code: :bad_key)
+      end
+
+      def check(key)
+        Locking::Arguments.key(key)
+        key
+      rescue ArgumentError
+        raise InvalidKey.new(
+          "the key: of #{@name} answered #{key.inspect[0, 100]}: it must be a String or " \
+            "Symbol of 1 to #{Locking::Arguments::KEY_MAX_BYTES} bytes, such as \"import:42\"",
+          code: :bad_key
+        )
+      end
     end
   end
 end
