@@ -17,6 +17,7 @@ RSpec.describe "A job's lease" do
     guard = Struct.new(:limit, :at_least).new(1, 0.0)
     Struct.new(:id, :store, :key, :guard, :ticket, :label) do
       def queued_span(_due) = 1_000.0
+      def acquire(**options, &block) = store.acquire(key, **options, &block)
     end.new("1", store, key, guard, ticket, "Job 1")
   end
 

@@ -3,7 +3,6 @@
 require_relative "../../clock"
 require_relative "collision"
 require_relative "errors"
-require_relative "held"
 
 module Plock
   module Guard
@@ -48,7 +47,7 @@ module Plock
       end
 
       def look
-        Held.status(@work.store, @work.key, @work.guard.limit)
+        @work.status
       rescue *FAILURES
         nil
       end

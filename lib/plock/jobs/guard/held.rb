@@ -4,7 +4,7 @@ require_relative "../../locking"
 
 module Plock
   module Guard
-    # The calls that guards make to the locks and semaphores of a store.
+    # The calls that guards make to a store about a lease that they hold.
     #
     # @api private
     module Held
@@ -13,43 +13,6 @@ module Plock
       MOST = Locking::Arguments::SPAN_MAX
 
       class << self
-        # With a limit of 1, the key is a plain lock, so callers outside of jobs can acquire the
-        # same lock.
-        #
-        # @param store [Locking, Plock]
-        # @param limit [Integer]
-        # @param options [Hash] as for {Locking#acquire}
-        # @return [Object, Lease]
-        def acquire(store, key, limit, **options, &block)
-          if limit == 1
-            store.acquire(key, **options, &block)
-          else
-            store.semaphore(key, permits: limit).acquire(**options, &block)
-          end
-        end
-
-        # @return [Status]
-        def status(store, key, limit)
-          limit == 1 ? store.status(key) : store.semaphore(key, permits: limit).status
-        end
-
-        # @return [String] the key in the store
-        def store_key(store, key, limit)
-          opened(store).config.store_key(
-            key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE
-          )
-        end
-
-        # Adopts a lease that was handed over with a long TTL. The adopted lease has the given TTL,
-        # and is renewed.
-        #
-        # @param ttl [Float] seconds
-        # @return [Object] the block's value
-        # @raise [LeaseLost]
-        def adopt(store, dump, ttl:, **options, &block)
-          store.adopt(dump, ttl: ttl, renew: true, **options, &block)
-        end
-
         # Does not release the lease, but lets it expire when this span is over.
         #
         # @param span [Float] seconds
@@ -111,9 +74,10 @@ module Plock
           end
         end
 
-        private
-
         # The module Plock stands for the default store, but has only the public API of a store.
+        #
+        # @param store [Locking, Plock]
+        # @return [Locking]
         def opened(store) = store.equal?(Plock) ? Plock.store : store
       end
     end

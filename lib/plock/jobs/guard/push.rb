@@ -51,10 +51,7 @@ module Plock
 
       def take
         guard, ticket = @work.guard, @work.ticket
-        Held.acquire(
-          @work.store, @work.key, guard.limit, ttl: @work.queued_span(@due), wait: 0,
-          label: @work.label
-        ) do |lease|
+        @work.acquire(ttl: @work.queued_span(@due), wait: 0) do |lease|
           ticket.lease = lease.dump
         ensure
           # a signal handler may have raised just before `dump` returned

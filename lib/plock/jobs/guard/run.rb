@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "asking"
+require_relative "held"
 
 module Plock
   module Guard
@@ -76,10 +77,9 @@ module Plock
           error && [error, nil]
         elsif @ticket.put_off && @guard
           refusal_for_good do
-            Held.acquire(
-              @work.store, @work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0,
-              at_least: @guard.at_least, label: @work.label
-            ) { @ticket.put_off = false }
+            @work.acquire(ttl: @guard.queued_ttl, wait: 0, at_least: @guard.at_least) do
+              @ticket.put_off = false
+            end
           end
         end
       end
@@ -87,9 +87,8 @@ module Plock
       def afresh(&job)
         value = nil
         error, status = refusal_for_good do |entered|
-          Held.acquire(
-            @work.store, @work.key, @guard.limit, **lease_options, wait: @guard.wait,
-            at_least: @guard.at_least, renew: true
+          @work.acquire(
+            **lease_options, wait: @guard.wait, at_least: @guard.at_least, renew: true
           ) do
             entered.call
             value = job.call
@@ -106,7 +105,7 @@ module Plock
         value = nil
         error = refusal do |entered|
           alone do
-            Held.adopt(@work.store, @ticket.lease, **lease_options) do |lease|
+            @work.store.adopt(@ticket.lease, **lease_options, renew: true) do |lease|
               entered.call
               value = hold(lease, &job)
             end

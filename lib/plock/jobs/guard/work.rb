@@ -60,6 +60,22 @@ module Plock
       #   is no longer guarded
       def store = @guard ? @guard.store : Plock
 
+      # Acquires the key. With a limit of 1, the key is a plain lock, so callers outside of jobs can
+      # acquire the same lock.
+      #
+      # @param options [Hash] as for {Locking#acquire}
+      # @return [Object, Lease]
+      def acquire(**options, &block)
+        if @guard.limit == 1
+          store.acquire(key, label: label, **options, &block)
+        else
+          semaphore.acquire(label: label, **options, &block)
+        end
+      end
+
+      # @return [Status]
+      def status = @guard.limit == 1 ? store.status(key) : semaphore.status
+
       # @return [String] the key of the lock that keeps two runs of this job from using the same
       #   lease at once
       def run_key = "job run:#{@id}"
@@ -75,10 +91,7 @@ module Plock
       def tell(event, duration, **details)
         return unless Events.listening
 
-        Events.tell(
-          event, duration, Held.store_key(store, key, @guard.limit), label, job: @name, job_id: @id,
-          **details
-        )
+        Events.tell(event, duration, store_key, label, job: @name, job_id: @id, **details)
       end
 
       # @!method arguments
@@ -100,6 +113,14 @@ module Plock
       #   @return [void]
 
       private
+
+      def semaphore = store.semaphore(key, permits: @guard.limit)
+
+      # @return [String] the key in the store
+      def store_key
+        kind = @guard.limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE
+        Held.opened(store).config.store_key(key, kind)
+      end
 
       # Returns the same text for equal values. The text depends neither on the order of a Hash
       # nor on the version of a JSON library.
