@@ -10,25 +10,24 @@ module Plock
     #
     # @api private
     class Options
-      NAMES = %i[
-        key during ttl wait on_conflict max_conflicts at_least limit on_lost on_unavailable
-        queued_ttl store
-      ].freeze
+      # The options, with the values that they have if they are left out. Times are in seconds.
+      DEFAULTS = {
+        key: nil, during: :running, ttl: 15.0, wait: 0, on_conflict: :reschedule,
+        max_conflicts: nil, at_least: 0, limit: 1, on_lost: :log, on_unavailable: :raise,
+        queued_ttl: 86_400.0, store: nil
+      }.freeze
 
       DURING = %i[running queued queued_and_running].freeze
       ON_CONFLICT = %i[reschedule retry discard].freeze
       ON_LOST = %i[log raise].freeze
       ON_UNAVAILABLE = %i[raise proceed].freeze
 
-      # These are in seconds.
-      TTL = 15.0
-      QUEUED_TTL = 86_400.0
-      QUEUED_TTL_MIN = 1.0
+      QUEUED_TTL_MIN = 1.0 # seconds
 
       # Options that have no effect on a job that is guarded only in its queue.
       OF_RUNNING = %i[ttl wait on_lost].freeze
-      private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :TTL, :QUEUED_TTL,
-                       :QUEUED_TTL_MIN, :OF_RUNNING
+      private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :QUEUED_TTL_MIN,
+                       :OF_RUNNING
 
       # @return [#call, String, nil]
       attr_reader :key
@@ -42,22 +41,18 @@ module Plock
       attr_reader :limit
 
       # @raise [ArgumentError]
-      def initialize(**options)
-        check_names(options)
+      def initialize(**given)
+        check_names(given)
+        options = DEFAULTS.merge(given)
         @key = check_key(options[:key])
-        @during = one_of(DURING, :during, options.fetch(:during, :running))
-        @on_conflict =
-          one_of(ON_CONFLICT, :on_conflict, options.fetch(:on_conflict, :reschedule), "a callable")
-        @on_lost = one_of(ON_LOST, :on_lost, options.fetch(:on_lost, :log), "a callable")
-        @on_unavailable =
-          one_of(ON_UNAVAILABLE, :on_unavailable, options.fetch(:on_unavailable, :raise))
+        @during = one_of(DURING, :during, options)
+        @on_conflict = one_of(ON_CONFLICT, :on_conflict, options, "a callable")
+        @on_lost = one_of(ON_LOST, :on_lost, options, "a callable")
+        @on_unavailable = one_of(ON_UNAVAILABLE, :on_unavailable, options)
         check_spans(options)
-        @limit =
-          integer(
-            Semaphore::PERMITS, :limit, options.fetch(:limit, 1), "leave it out for one at a time"
-          )
-        @max_conflicts = check_max_conflicts(options[:max_conflicts])
-        check_sense(options)
+        @limit = integer(Semaphore::PERMITS, :limit, options, "leave it out for one at a time")
+        @max_conflicts = check_max_conflicts(options)
+        check_sense(given)
         @place = Place.new(options[:store])
         freeze
       rescue ArgumentError => e
@@ -80,11 +75,11 @@ module Plock
       private
 
       def check_names(options)
-        unknown = options.keys - NAMES
+        unknown = options.keys - DEFAULTS.keys
         return if unknown.empty?
 
         refuse("there is no option #{unknown.first.inspect}: write one of " \
-               "#{NAMES.map { |name| "#{name}:" }.join(", ")}")
+               "#{DEFAULTS.keys.map { |name| "#{name}:" }.join(", ")}")
       end
 
       def check_key(key)
@@ -97,7 +92,8 @@ module Plock
                "and arguments")
       end
 
-      def one_of(values, name, value, besides = nil)
+      def one_of(values, name, options, besides = nil)
+        value = options[name]
         return value if values.include?(value) || (besides && value.respond_to?(:call))
 
         choice = [*values.map(&:inspect), besides].compact.join(", ")
@@ -106,26 +102,27 @@ module Plock
       end
 
       def check_spans(options)
-        @ttl = Locking::Arguments.ttl(options.fetch(:ttl, TTL))
-        @wait = Locking::Arguments.span("wait:", options.fetch(:wait, 0))
-        @at_least = Locking::Arguments.span("at_least:", options.fetch(:at_least, 0))
-        @queued_ttl = Locking::Arguments.ttl(options.fetch(:queued_ttl, QUEUED_TTL), "queued_ttl:")
+        @ttl = Locking::Arguments.ttl(options[:ttl])
+        @wait = Locking::Arguments.span("wait:", options[:wait])
+        @at_least = Locking::Arguments.span("at_least:", options[:at_least])
+        @queued_ttl = Locking::Arguments.ttl(options[:queued_ttl], "queued_ttl:")
         refuse("queued_ttl: must be #{QUEUED_TTL_MIN} seconds or more: write how long a job " \
                "may be queued") if @queued_ttl < QUEUED_TTL_MIN
       end
 
-      def integer(range, name, value, otherwise)
+      def integer(range, name, options, otherwise)
+        value = options[name]
         return value if value.is_a?(Integer) && range.cover?(value)
 
         refuse("#{name}: must be an Integer from #{range.first} to #{range.last} (got " \
                "#{value.inspect}): #{otherwise}")
       end
 
-      def check_max_conflicts(value)
-        return if value.nil?
+      def check_max_conflicts(options)
+        return if options[:max_conflicts].nil?
 
         integer(
-          1..1_000_000, :max_conflicts, value,
+          1..1_000_000, :max_conflicts, options,
           "leave it out for no limit, or write on_conflict: :retry to raise at once"
         )
       end
