@@ -11,7 +11,7 @@ RSpec.describe Plock::Guard::Work, "#key" do
   end
 
   define_method(:key_of) do |arguments, job_class = "Import", **options|
-    work = job.new(Plock::Guard::Options.new(**options), nil, job_class, "1")
+    work = job.new(Plock::Guard::Options.new(**options), nil, job_class, "1", nil)
     work.arguments = arguments
     work.key
   end

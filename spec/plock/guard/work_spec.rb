@@ -6,7 +6,7 @@ require "plock/jobs/guard/collision"
 require "plock/jobs/guard/work"
 
 RSpec.describe Plock::Guard::Work do
-  def label(name, id) = described_class.new(nil, Plock::Guard::JobState.new, name, id).label
+  def label(name, id) = described_class.new(nil, Plock::Guard::JobState.new, name, id, nil).label
 
   it "labels a job with its class and id" do
     expect(label("Import", "0123456789abcdef01234567")).to eq("Import 0123456789abcdef01234567")

@@ -106,7 +106,7 @@ module Plock
 
       # Postpones the job when it is enqueued. A job that is already scheduled for a later time
       # keeps that time.
-      def plock_put_off(delay)
+      def plock_put_off(_work, delay)
         return false unless Adapter.schedules?(queue_adapter)
 
         self.scheduled_at = Time.at([scheduled_at.to_f, Time.now.to_f + delay].max)
@@ -115,7 +115,7 @@ module Plock
 
       # Reschedules a job that has just been started. The start does not count as an execution,
       # because the job's own code has not run.
-      def plock_reschedule(delay)
+      def plock_reschedule(_work, delay)
         return false unless @plock_dequeued && Adapter.schedules?(queue_adapter)
 
         self.executions -= 1

@@ -15,12 +15,10 @@ module Plock
       private_constant :NAMES
 
       # @param job [Guarded]
-      # @param rescheduler [#call, nil] receives the delay in seconds; nil if the job cannot be
-      #   rescheduled here
+      # @param rescheduler [#call, nil] as for {Guard::Work#initialize}
       def initialize(job, rescheduler: nil)
-        super(job.class.plock_guard, job.plock_ticket, job.class.name, job.job_id)
+        super(job.class.plock_guard, job.plock_ticket, job.class.name, job.job_id, rescheduler)
         @job = job
-        @rescheduler = rescheduler
       end
 
       # @return [Array]
@@ -28,9 +26,6 @@ module Plock
 
       # @return [Array] the serialized arguments, in which global ids replace records
       def plain_arguments = in_order(::ActiveJob::Arguments.serialize(@job.arguments))
-
-      # @return [Boolean]
-      def reschedule(delay) = @rescheduler ? @rescheduler.call(delay) : false
 
       # @return [Float]
       def due_again = ticket.passed_on || 0.0

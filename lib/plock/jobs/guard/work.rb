@@ -9,7 +9,7 @@ require_relative "job_state"
 module Plock
   module Guard
     # One guarded job of any framework. Each framework has a subclass, which defines the job's
-    # arguments, its log, and how it is rescheduled.
+    # arguments and its log.
     #
     # The label of a job's leases contains the job's class and id. The label shows which job holds
     # a key, and lets a job recognise its own earlier run.
@@ -28,11 +28,14 @@ module Plock
       # @return [String]
       attr_reader :id
 
-      def initialize(guard, ticket, name, id)
+      # @param rescheduler [#call, nil] receives the job and the delay in seconds; returns false if
+      #   the job cannot be rescheduled. nil means that no job can be rescheduled here.
+      def initialize(guard, ticket, name, id, rescheduler)
         @guard = guard
         @ticket = ticket
         @name = name.to_s
         @id = id.to_s
+        @rescheduler = rescheduler
       end
 
       # @return [String] the job's class and id; the beginning of a long class name is cut off
@@ -84,6 +87,10 @@ module Plock
       # @return [Float] seconds for which the job may hold its key in the queue
       def queued_span(due) = [@guard.queued_ttl + due, Held::MOST].min
 
+      # @param delay [Float] seconds
+      # @return [Boolean] false if the job cannot be rescheduled here
+      def reschedule(delay) = @rescheduler ? @rescheduler.call(self, delay) : false
+
       # Emits an event.
       #
       # @param event [Symbol]
@@ -100,10 +107,6 @@ module Plock
       # @!method plain_arguments
       #   @api private
       #   @return [Array] the same arguments, as values that JSON can represent
-      # @!method reschedule(delay)
-      #   @api private
-      #   @param delay [Float] seconds
-      #   @return [Boolean] false if the job cannot be rescheduled here
       # @!method due_again
       #   @api private
       #   @return [Float] the longest time in seconds until the job is due again, if it fails; 0.0

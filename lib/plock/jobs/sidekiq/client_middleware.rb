@@ -30,7 +30,7 @@ module Plock
         guard = guard_of(job_class)
         return yield unless guard&.queued? && (pushes = Pushes.current) && !testing?
 
-        work = Work.new(guard, item, item["class"], rescheduler: method(:schedule))
+        work = Work.new(guard, item, item["class"], method(:schedule))
         return yield unless pushes.again ? work.ticket.put_off : work.ticket.empty?
 
         outcome = pushes.again ? take_again(work, item, pushes) : take(work, item, pushes)

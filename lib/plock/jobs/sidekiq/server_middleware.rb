@@ -27,7 +27,7 @@ module Plock
 
         # `job.class.name`, not the name in `item`: the class may have been renamed since the push
         Guard::Run.new(
-          Work.new(guard, item, job.class.name, rescheduler: (method(:schedule) if queued?(job)))
+          Work.new(guard, item, job.class.name, (method(:schedule) if queued?(job)))
         ).call(&perform)
       end
 

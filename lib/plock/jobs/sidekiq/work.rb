@@ -16,12 +16,11 @@ module Plock
 
       # @param item [Hash] Sidekiq's data of the job
       # @param name [String] the name of the job's class
-      # @param rescheduler [#call, nil] receives the job and the delay in seconds; nil if the job
-      #   cannot be rescheduled here
-      def initialize(guard, item, name, rescheduler: nil)
-        super(guard, Guard::JobState.read(item[Guard::JobState::NAME]), name, item["jid"])
+      # @param rescheduler [#call, nil] as for {Guard::Work#initialize}
+      def initialize(guard, item, name, rescheduler)
+        ticket = Guard::JobState.read(item[Guard::JobState::NAME])
+        super(guard, ticket, name, item["jid"], rescheduler)
         @item = item
-        @rescheduler = rescheduler
       end
 
       # @return [Array]
@@ -54,9 +53,6 @@ module Plock
         stamp
         @item.merge("at" => time)
       end
-
-      # @return [Boolean]
-      def reschedule(delay) = @rescheduler ? @rescheduler.call(self, delay) : false
 
       # @return [Float]
       def due_again
