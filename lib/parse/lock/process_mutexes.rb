@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "plock"
+require "plock/afresh_in_child"
 require_relative "claimed_mutex"
 require_relative "process_mutex"
 
@@ -10,8 +11,13 @@ module Parse
     # recently used mutex is removed first. A mutex that is held or reserved is not removed. If all
     # mutexes are in use, there may be more than {LIMIT} for a while.
     #
+    # A forked child holds none of its parent's mutexes, because the threads that hold them do not
+    # exist in the child.
+    #
     # @api private
     class ProcessMutexes
+      include ::Plock::AfreshInChild # masks interrupts, which could leave two mutexes for one key
+
       LIMIT = 4096
 
       # A mutex; the claims of its holder, its waiters and the callers that have reserved it; and
@@ -25,8 +31,6 @@ module Parse
       def initialize(limit = LIMIT)
         @limit = limit
         @lock = ::Mutex.new
-        @entries = {}
-        @pid = ::Process.pid
       end
 
       # Waits for the key's mutex, runs the block, and then releases the mutex. Runs the block even
@@ -40,7 +44,7 @@ module Parse
       def hold(key, patience, claim)
         entry = nil
         ::Plock::Interrupts.finally(-> { leave(entry, claim, true) }) do
-          alone { (entry = find(key)).claims[claim] = true }
+          enter { (entry = find(key)).claims[claim] = true }
           yield entry.mutex.take(claim, patience)
         end
       end
@@ -48,7 +52,7 @@ module Parse
       # @param key [String]
       # @return [ProcessMutex]
       def [](key)
-        alone { find(key).face }
+        enter { find(key).face }
       end
 
       # Holds the key's mutex while the block runs. Waits for it without limit.
@@ -72,7 +76,7 @@ module Parse
         claim = ::Object.new
         entry = taken = nil
         ::Plock::Interrupts.finally(-> { leave(entry, claim, !taken) }) do
-          alone { (entry = find(key)).claims[claim] = true }
+          enter { (entry = find(key)).claims[claim] = true }
           taken = entry.mutex.take(claim, patience, blockless: true)
         end
       end
@@ -92,20 +96,14 @@ module Parse
       def owned?(key) = peek(key, &:owned?)
 
       # @return [Integer]
-      def size = @entries.size
+      def size = enter { @entries.size }
 
       # Forgets the mutexes that are not in use.
       def clear
-        alone { @entries.delete_if { |_key, entry| entry.idle? } }
+        enter { @entries.delete_if { |_key, entry| entry.idle? } }
       end
 
       private
-
-      # Masks interrupts, because an interrupt between two lines that change the entries could
-      # leave two mutexes for one key.
-      def alone(&block)
-        ::Thread.handle_interrupt(::Object => :never) { @lock.synchronize(&block) }
-      end
 
       # Requires that interrupts are masked. `entry` is nil if no entry was reserved.
       def leave(entry, claim, gives_back)
@@ -116,14 +114,11 @@ module Parse
       end
 
       def peek(key)
-        entry = alone { @entries[key] if @pid == ::Process.pid }
+        entry = enter { @entries[key] }
         entry ? yield(entry.mutex) : false
       end
 
-      # A forked child holds none of its parent's mutexes, because the threads that hold them do not
-      # exist in the child.
       def find(key)
-        start_afresh unless @pid == ::Process.pid
         # one expression removes the entry and adds it at the end, so that no signal handler can
         # run in between
         return @entries[key] = @entries.delete(key) if @entries.key?(key)
@@ -138,7 +133,6 @@ module Parse
 
       def start_afresh
         @entries = {}
-        @pid = ::Process.pid
       end
 
       def make_room
