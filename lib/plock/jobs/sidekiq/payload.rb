@@ -23,9 +23,6 @@ module Plock
       # A ticket in the text of a job begins like this. A text without it need not be parsed.
       MARK = "\"#{NAME}\":{"
 
-      CLASS = /\A(?:::)?[[:upper:]][[:word:]]*(?:::[[:upper:]][[:word:]]*)*\z/
-      private_constant :CLASS
-
       class << self
         # @param item [Hash]
         # @return [Array<Guard::JobState>]
@@ -46,11 +43,7 @@ module Plock
         # @param name [String]
         # @return [Module, nil] nil if the name is not valid, or the class is not loaded
         def class_named(name)
-          return unless name.match?(CLASS)
-
-          name.delete_prefix("::").split("::").inject(Object) do |scope, part|
-            scope.const_get(part) if scope.is_a?(Module) && scope.const_defined?(part)
-          end
+          Object.const_get(name) if Object.const_defined?(name)
         rescue StandardError, ScriptError
           nil
         end
