@@ -38,7 +38,7 @@ module Mongo
 
           new(
             { key: key, scope: scope, parent: nil },
-            check(known(options, "#{class_name}.lockable!"))
+            known(options, "#{class_name}.lockable!")
           )
         end
 
@@ -50,8 +50,7 @@ module Mongo
           end
 
           new(
-            { key: nil, scope: nil, parent: parent },
-            check(known(options, "#{class_name}.locked_by!"))
+            { key: nil, scope: nil, parent: parent }, known(options, "#{class_name}.locked_by!")
           )
         end
 
@@ -73,7 +72,7 @@ module Mongo
         #
         # @return [Object] the block's value
         def lock(from, options, &block)
-          options = check(known(options, "#{from.class.name}#lock"))
+          options = known(options, "#{from.class.name}#lock")
           root = Path.root_of(from)
           locker = root.class.locker
           Tenures.hold(locker.name_of(root), Locking.options.merge(locker.options, options), &block)
@@ -87,10 +86,11 @@ module Mongo
 
         private
 
-        # Removes unknown options with a warning, because the gem accepts and ignores them.
+        # Removes unknown options with a warning, because the gem accepts and ignores them. Checks
+        # the others.
         def known(options, method)
           unknown = options.keys - OPTIONS
-          return options if unknown.empty?
+          return check(options) if unknown.empty?
 
           names = unknown.map(&:inspect).join(", ")
           ::Plock::Log.warn(
@@ -98,7 +98,7 @@ module Mongo
             "#{method} ignores #{names}: the options that it knows are " \
               "#{OPTIONS.map(&:inspect).join(", ")}"
           )
-          options.slice(*OPTIONS)
+          check(options.slice(*OPTIONS))
         end
 
         def bad(message)
