@@ -30,8 +30,6 @@ module Parse
         # Tries once.
         #
         # @param store [Object] the configured store
-        # @param key [String]
-        # @param owner [String]
         # @param ttl [Integer] seconds
         # @return [Boolean, nil] nil if the store failed, which causes a warning. The store may
         #   still have granted the lock.
@@ -51,8 +49,6 @@ module Parse
         # Releases the lock if the owner holds it.
         #
         # @param store [Object] the configured store
-        # @param key [String]
-        # @param owner [String]
         # @return [Boolean, nil] whether the owner held it; nil if the store failed, which causes
         #   a warning
         def release(store, key, owner)
@@ -72,7 +68,6 @@ module Parse
         # TTL ends.
         #
         # @param store [Object] the configured store
-        # @param key [String]
         # @param owner [String] unique for this call
         # @param ttl [Integer] seconds
         # @param patience [Numeric] seconds to wait; 0 makes exactly one try

@@ -29,7 +29,6 @@ module Parse
       # The caller must call {#give_back} in {Plock::Interrupts.finally}, even if this method
       # returns false or raises.
       #
-      # @param claim [Object]
       # @param patience [Numeric, nil] seconds to wait; nil sets no limit
       # @param blockless [Boolean] whether the caller's thread may end without a release
       # @return [Boolean] whether the mutex is ours now
@@ -57,8 +56,6 @@ module Parse
       # Frees the mutex if the claim holds it. Then wakes a waiter if the mutex is free, even if
       # this call has not freed it. If a waiter is interrupted after its wake, its own call of this
       # method wakes the next waiter.
-      #
-      # @param claim [Object]
       def give_back(claim)
         ::Thread.handle_interrupt(::Object => :never) do
           @guard.synchronize do
@@ -77,7 +74,6 @@ module Parse
         owned
       end
 
-      # @return [Boolean]
       def locked?
         thread = @thread
         !@claim.nil? && !thread.nil? && thread.alive?

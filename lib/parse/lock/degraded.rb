@@ -18,7 +18,6 @@ module Parse
 
       private_constant :THROTTLE, :TAIL
 
-      # @return [ProcessMutexes]
       MUTEXES = ProcessMutexes.new
 
       @lock = ::Mutex.new

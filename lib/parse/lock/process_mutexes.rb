@@ -36,7 +36,6 @@ module Parse
       # Waits for the key's mutex, runs the block, and then releases the mutex. Runs the block even
       # if it did not get the mutex in time.
       #
-      # @param key [String]
       # @param patience [Numeric, nil] seconds to wait; nil sets no limit
       # @param claim [Object] unique for this call
       # @yieldparam held [Boolean] whether the mutex is held; false if the time to wait was over
@@ -49,16 +48,12 @@ module Parse
         end
       end
 
-      # @param key [String]
-      # @return [ProcessMutex]
       def [](key)
         enter { find(key).face }
       end
 
       # Holds the key's mutex while the block runs. Waits for it without limit.
       #
-      # @param key [String]
-      # @yield
       # @return [Object] the block's value
       # @raise [ThreadError] this fiber already holds it
       def synchronize(key)
@@ -69,7 +64,6 @@ module Parse
 
       # Takes the key's mutex until {give_back_own}, or until this thread ends.
       #
-      # @param key [String]
       # @param patience [Numeric, nil] seconds to wait; nil sets no limit
       # @return [Boolean] whether the mutex is ours now
       def take(key, patience)
@@ -83,19 +77,14 @@ module Parse
 
       # Releases the mutex if this fiber holds it.
       #
-      # @param key [String]
       # @return [Boolean] whether this fiber held it
       def give_back_own(key) = peek(key, &:give_back_own)
 
-      # @param key [String]
-      # @return [Boolean]
       def locked?(key) = peek(key, &:locked?)
 
-      # @param key [String]
       # @return [Boolean] whether this fiber holds it
       def owned?(key) = peek(key, &:owned?)
 
-      # @return [Integer]
       def size = enter { @entries.size }
 
       # Forgets the mutexes that are not in use.

@@ -16,7 +16,6 @@ module Parse
         # Warns that the store failed.
         #
         # @param action [Symbol] `:acquire` or `:release`
-        # @param error [Exception]
         def failure(action, error)
           say "[Parse::LockBackend] #{action} error (#{error.class}): #{error.message}"
         end
@@ -36,8 +35,6 @@ module Parse
 
         # Writes a warning. The stream may be closed, or may be a pipe that no process reads any
         # more. Such a failure must not affect the lock.
-        #
-        # @param text [String]
         def say(text)
           warn(text)
         rescue ::SystemCallError, ::IOError

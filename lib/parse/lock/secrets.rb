@@ -42,7 +42,6 @@ module Parse
           @generated || @lock.synchronize { @generated ||= ::SecureRandom.hex(32) }
         end
 
-        # @param source [String]
         def warn_once(source)
           return if @warned
 

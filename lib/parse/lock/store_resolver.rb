@@ -23,7 +23,6 @@ module Parse
       @stores = {}
 
       class << self
-        # @param source [Object, nil]
         # @return [Plock::Store, Plock::LocalStore, Object, nil] a store of plock; the source
         #   itself if it has the methods of one of the two protocols (see {Attempts}); or nil if
         #   the lock is degraded

@@ -22,8 +22,6 @@ module Plock
 
       class << self
         # Makes `plock` a method of the console, in IRB and in Pry.
-        #
-        # @return [void]
         def install
           require "irb/helper_method"
           helper = Class.new(IRB::HelperMethod::Base) do
@@ -38,27 +36,20 @@ module Plock
         end
 
         # @param stores [Array<Locking>] empty means the default store
-        # @return [Panel]
         def of(stores) = new(stores.empty? ? [Plock.store] : stores)
       end
 
-      # @param stores [Array<Locking>]
       def initialize(stores)
         @stores = stores
       end
 
       # Queries the stores now.
-      #
-      # @return [Array<String>]
       def lines
         @stores.flat_map { |store| [store.url, *locks(store), *doctor(store)] }
       end
 
-      # @return [String]
       def inspect = lines.join("\n")
 
-      # @param printer [PP]
-      # @return [void]
       def pretty_print(printer)
         lines.each_with_index do |line, number|
           printer.text("\n", 0) unless number.zero?

@@ -78,7 +78,6 @@ module Plock
     end
 
     # @api private
-    # @return [void]
     # @raise [ConfigurationError]
     def verify_settings = @settings.verify
 

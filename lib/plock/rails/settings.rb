@@ -40,7 +40,6 @@ module Plock
       CALL = /\APlock[:.\w]*: /.freeze
       private_constant :FILE, :CONFIG, :NEEDED, :BUILD_VARIABLE, :CALL
 
-      # @param app [Rails::Application]
       def initialize(app)
         @app = app
         @applied = {}

@@ -31,7 +31,6 @@ class RemoteLock
 
       def rename(place) = keep(names, place, SecureRandom.hex(4))
 
-      # @param store [Object]
       # @param key [String] the key in the store
       # @return [String, nil] this fiber's new owner name for the lock; nil if the fiber still uses
       #   its first name

@@ -33,12 +33,10 @@ module Plock
         end
       end
 
-      # @return [Guard::JobState]
       def plock_ticket
         @plock_ticket ||= Guard::JobState.new
       end
 
-      # @return [Hash]
       def serialize
         plock_ticket.empty? ? super : super.merge(Guard::JobState::NAME => plock_ticket.to_h)
       end
@@ -49,7 +47,6 @@ module Plock
         @plock_dequeued = true
       end
 
-      # @return [Object]
       def perform_now
         ended = false
         @plock_started = true # so that `retry_job` acquires no key

@@ -14,20 +14,17 @@ module Plock
       NAMES = %w[_aj_symbol_keys _aj_ruby2_keywords].freeze
       private_constant :NAMES
 
-      # @param job [Guarded]
       # @param rescheduler [#call, nil] as for {Guard::Work#initialize}
       def initialize(job, rescheduler: nil)
         super(job.class.plock_guard, job.plock_ticket, job.class.name, job.job_id, rescheduler)
         @job = job
       end
 
-      # @return [Array]
       def arguments = @job.arguments
 
       # @return [Array] the serialized arguments, in which global ids replace records
       def plain_arguments = in_order(::ActiveJob::Arguments.serialize(@job.arguments))
 
-      # @return [Float]
       def due_again = ticket.passed_on || 0.0
 
       def log(severity, message)

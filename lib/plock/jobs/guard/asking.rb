@@ -33,7 +33,6 @@ module Plock
 
       # Like {#refusal}, but tries again if the key has become free in the meantime.
       #
-      # @yieldparam entered [#call]
       # @return [Array(Exception, Status), nil] why the key was refused, and the key's status if it
       #   is known; nil if the key was granted
       def refusal_for_good(&ask)

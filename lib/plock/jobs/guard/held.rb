@@ -26,7 +26,6 @@ module Plock
         # Gives a job's lease back to the dump in the job's ticket. The next run can then adopt the
         # lease from that dump. If an interrupt stops this method, it can start over.
         #
-        # @param ticket [JobState]
         # @param span [Float] seconds
         # @raise [LeaseLost]
         # @raise [Error] the store failed; then the lease expires
@@ -44,7 +43,6 @@ module Plock
 
         # Gives the lease of a queued job a new TTL.
         #
-        # @param ticket [JobState]
         # @param span [Float] seconds
         # @raise [Error] the store failed
         def prolong(store, ticket, span)
@@ -55,7 +53,6 @@ module Plock
 
         # Ends the lease of a job that is no longer queued.
         #
-        # @param ticket [JobState]
         # @param most [Float] the longest time in seconds that `at_least:` may keep the key taken
         # @return [Boolean] was the lease still held?
         # @raise [Error] the store failed
@@ -75,9 +72,6 @@ module Plock
         end
 
         # The module Plock stands for the default store, but has only the public API of a store.
-        #
-        # @param store [Locking, Plock]
-        # @return [Locking]
         def opened(store) = store.equal?(Plock) ? Plock.store : store
       end
     end

@@ -35,7 +35,6 @@ module Plock
       attr_accessor :left
 
       # @param facts [Hash, nil] the result of {#to_h}; any other value counts as nil
-      # @return [JobState]
       def self.read(facts)
         ticket = new
         return ticket unless facts.is_a?(Hash)

@@ -29,16 +29,9 @@ module Plock
       private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :QUEUED_TTL_MIN,
                        :OF_RUNNING
 
-      # @return [#call, String, nil]
-      attr_reader :key
+      attr_reader :key, :on_conflict, :max_conflicts, :limit, :on_lost
       # @return [Float] seconds
       attr_reader :ttl, :wait, :at_least, :queued_ttl
-      # @return [Symbol, #call]
-      attr_reader :on_conflict, :on_lost
-      # @return [Integer, nil]
-      attr_reader :max_conflicts
-      # @return [Integer]
-      attr_reader :limit
 
       # @raise [ArgumentError]
       def initialize(**given)

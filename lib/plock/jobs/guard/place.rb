@@ -15,9 +15,6 @@ module Plock
 
       class << self
         # Guards that name the same URL share one store.
-        #
-        # @param url [String]
-        # @return [Locking]
         def at(url)
           @opening.hold { @opened[url] ||= Plock.open_at(url) }
         end

@@ -15,7 +15,6 @@ module Plock
     class Push
       include Asking
 
-      # @param work [Work]
       # @param due [Float] seconds until the job is due
       # @param again [Boolean] was the job pushed before, so that this push cannot be refused?
       def initialize(work, due: 0.0, again: false)

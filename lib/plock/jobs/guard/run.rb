@@ -37,7 +37,6 @@ module Plock
       IGNORE = ->(_lease) {}
       private_constant :IGNORE
 
-      # @param work [Work]
       def initialize(work)
         @work = work
         @guard = work.guard

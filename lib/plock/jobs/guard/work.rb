@@ -21,12 +21,9 @@ module Plock
 
       # @return [Options, nil] nil if the job's class is no longer guarded
       attr_reader :guard
-      # @return [JobState]
-      attr_reader :ticket
       # @return [String] the name of the job's class
       attr_reader :name
-      # @return [String]
-      attr_reader :id
+      attr_reader :ticket, :id
 
       # @param rescheduler [#call, nil] receives the job and the delay in seconds; returns false if
       #   the job cannot be rescheduled. nil means that no job can be rescheduled here.
@@ -48,7 +45,6 @@ module Plock
         end
       end
 
-      # @return [String, Symbol]
       # @raise [InvalidKey]
       def key
         @key ||=
@@ -67,7 +63,6 @@ module Plock
       # acquire the same lock.
       #
       # @param options [Hash] as for {Locking#acquire}
-      # @return [Object, Lease]
       def acquire(**options, &block)
         if @guard.limit == 1
           store.acquire(key, label: label, **options, &block)
@@ -76,7 +71,6 @@ module Plock
         end
       end
 
-      # @return [Status]
       def status = @guard.limit == 1 ? store.status(key) : semaphore.status
 
       # @return [String] the key of the lock that keeps two runs of this job from using the same
@@ -93,7 +87,6 @@ module Plock
 
       # Emits an event.
       #
-      # @param event [Symbol]
       # @param duration [Float] seconds
       def tell(event, duration, **details)
         return unless Events.listening

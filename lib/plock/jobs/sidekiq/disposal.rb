@@ -94,7 +94,6 @@ module Plock
         end
 
         # @param text [String] the data of a job, as stored in Redis
-        # @return [Boolean]
         def of_text(text)
           text.include?(Payload::MARK) ? of(::Sidekiq.load_json(text)) : true
         rescue JSON::ParserError

@@ -24,11 +24,8 @@ module Plock
       MARK = "\"#{NAME}\":{"
 
       class << self
-        # @param item [Hash]
-        # @return [Array<Guard::JobState>]
         def tickets(item) = places(item).map { |place| Guard::JobState.read(place[NAME]) }
 
-        # @param item [Hash]
         # @return [Guard::Options, nil] the guard of the job's class, if this process has loaded
         #   the class
         def guard(item)
@@ -40,7 +37,6 @@ module Plock
         # class whose file raises an error counts as not loaded here. The error is raised again when
         # the job starts.
         #
-        # @param name [String]
         # @return [Module, nil] nil if the name is not valid, or the class is not loaded
         def class_named(name)
           Object.const_get(name) if Object.const_defined?(name)
@@ -48,7 +44,6 @@ module Plock
           nil
         end
 
-        # @param item [Hash]
         # @return [Hash] a copy without tickets
         def scrubbed(item)
           copy = item.except(NAME)

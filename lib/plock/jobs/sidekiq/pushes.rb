@@ -44,7 +44,6 @@ module Plock
       end
 
       class << self
-        # @return [Pushes, nil]
         def current = Thread.current[CURRENT]
 
         # @param again [Boolean] were the jobs pushed before?
@@ -74,10 +73,8 @@ module Plock
         @works[work.id] = work
       end
 
-      # @return [Boolean]
       def any? = !@works.empty?
 
-      # @param items [Array<Hash>]
       def arrived(items)
         items.each { |item| @works.delete(item["jid"]) }
       end

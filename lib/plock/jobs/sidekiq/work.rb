@@ -23,7 +23,6 @@ module Plock
         @item = item
       end
 
-      # @return [Array]
       # @raise [JSON::JSONError] the arguments cannot be written as JSON
       def arguments
         @arguments ||= ::Sidekiq.load_json(::Sidekiq.dump_json(@item["args"]))
@@ -41,7 +40,6 @@ module Plock
       #
       # @param time [Float] seconds since 1970; a job that is already scheduled for a later time
       #   keeps that time
-      # @return [true]
       def schedule_for(time)
         @item["at"] = [@item["at"], time].compact.max
         true
@@ -54,7 +52,6 @@ module Plock
         @item.merge("at" => time)
       end
 
-      # @return [Float]
       def due_again
         return 0.0 unless @item["retry"]
 
