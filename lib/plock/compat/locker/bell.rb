@@ -28,9 +28,6 @@ class Locker
     CONNECTIONS = 2
     CONNECT_S = 2.0
 
-    # The adapters of databases that have NOTIFY.
-    CALLING = %w[PostgreSQL PostGIS].freeze
-
     class Place < Plock::Store::Lines::Place
       # @param listener [Plock::Store::Database::Listener, nil]
       def initialize(lines, key, listener)
@@ -45,7 +42,7 @@ class Locker
       def await(seconds) = super([seconds, MOST_S].min)
     end
 
-    private_constant :LISTEN_S, :MOST_S, :CONNECTIONS, :CONNECT_S, :CALLING, :Place
+    private_constant :LISTEN_S, :MOST_S, :CONNECTIONS, :CONNECT_S, :Place
 
     @bells = Plock::Store::PerProcess.new { {} }
 
@@ -63,7 +60,8 @@ class Locker
       @scheduler = Plock::Store::Scheduler.new(->(all) do
         all.each { |one| Plock::Store::Aside.start { Plock::Store::Renewal.call(self, [one]) } }
       end)
-      listen_to(model) if CALLING.include?(model.connection_db_config.adapter_class::ADAPTER_NAME)
+      adapter = model.connection_db_config.adapter_class::ADAPTER_NAME
+      listen_to(model) if Rows::KINDS[adapter] == :postgresql # the only one that has NOTIFY
     end
 
     # {Plock::Store::AcquireRequest} calls the following methods.

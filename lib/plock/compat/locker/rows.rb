@@ -29,7 +29,7 @@ class Locker
     NAME = "Locker"
     COLUMNS = %w[key locked_by locked_at locked_until sequence].freeze
 
-    private_constant :CLOCKS, :KINDS, :NAME, :COLUMNS
+    private_constant :CLOCKS, :NAME, :COLUMNS
 
     # @return [String] the PostgreSQL channel on which processes notify the waiters for one table
     def self.channel(model) =
@@ -44,7 +44,6 @@ class Locker
       @model = model
     end
 
-    # @return [Boolean] whether the caller is in a transaction
     def in_transaction? = @model.with_connection(&:transaction_open?)
 
     # Creates a free row for the key if it has none.
@@ -188,11 +187,9 @@ class Locker
       connection.exec_query(sql, NAME).rows.dig(0, 0)
     end
 
-    def making(columns, values, key) =
-      "INSERT #{row_if_absent(columns, values, key)} ON CONFLICT DO NOTHING"
-
-    def row_if_absent(columns, values, key)
-      "INTO #{table} (#{columns}) SELECT #{values} WHERE NOT EXISTS (#{look_for(key)})"
+    def making(columns, values, key)
+      "INSERT INTO #{table} (#{columns}) SELECT #{values} " \
+        "WHERE NOT EXISTS (#{look_for(key)}) ON CONFLICT DO NOTHING"
     end
 
     def look_for(key) = "SELECT 1 FROM #{table} WHERE #{name} = #{key}"
