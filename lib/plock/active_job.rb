@@ -21,11 +21,9 @@ module Plock
 
     class << self
       # @api private
-      # @return [Boolean]
       def jobs?(job_class) = job_class < ::ActiveJob::Base ? true : false
 
       # @api private
-      # @return [void]
       def guard(job_class)
         job_class.include(Guarded) unless job_class.include?(Guarded)
       end

@@ -43,7 +43,6 @@ module Plock
 
     # Takes each lease over in this process, even if the takeover of an earlier lease failed.
     #
-    # @param held [Array<Array(Locking, Lease)>]
     # @return [Error, nil] the first failure of a store
     def self.go_on(held)
       failures = held.filter_map do |store, lease|

@@ -27,7 +27,6 @@ module Plock
 
     class << self
       # @api private
-      # @return [Boolean]
       def jobs?(job_class) = job_class.include?(::Sidekiq::Job)
 
       # @api private
@@ -35,10 +34,10 @@ module Plock
       def guard(_job_class); end
 
       # @api private
-      # @return [void]
       def install(config)
         [config, *begun(config)].each do |chains|
-          take_part(chains.client_middleware, chains.server_middleware)
+          chains.client_middleware.add(ClientMiddleware)
+          chains.server_middleware.prepend(ServerMiddleware)
         end
         config.death_handlers << Disposal::DEATH
         config.error_handlers.unshift(Payload::SCRUB)
@@ -47,11 +46,6 @@ module Plock
       end
 
       private
-
-      def take_part(client, server)
-        client.add(ClientMiddleware)
-        server.prepend(ServerMiddleware)
-      end
 
       # The capsules that have already copied the configuration's middleware chains. These copies do
       # not follow later changes of the configuration's chains, so they are changed as well. Sidekiq

@@ -100,7 +100,6 @@ module Parse
           end
         end
 
-        # @return [Float] seconds until the next try, 0.035 to 0.065
         def interval = INTERVAL + ((rand * 2) - 1) * JITTER
 
         private

@@ -23,13 +23,7 @@ module Parse
       @lock = ::Mutex.new
 
       class << self
-        # @param mode [Symbol] `:warn`, `:warn_throttled`, `:proceed` or `:raise`; any other value
-        #   means `:warn`
-        # @param key [String] the key as it would be in a store
-        # @param source [String] the caller's name
-        # @param unavailable_error [Class, nil] the error that `:raise` raises; nil means
-        #   Parse::Error
-        # @raise [Parse::Error] with `:raise`
+        # See {LockBackend.handle_degraded}.
         def announce(mode, key, source, unavailable_error)
           case mode
           when :raise

@@ -13,18 +13,11 @@ module Parse
         #   the seconds held and the TTL
         def call(event, *details) = event == :overrun ? overrun(*details) : failure(event, *details)
 
-        # Warns that the store failed.
-        #
-        # @param action [Symbol] `:acquire` or `:release`
         def failure(action, error)
           say "[Parse::LockBackend] #{action} error (#{error.class}): #{error.message}"
         end
 
         # Warns that the block took longer than the lock lasted.
-        #
-        # @param key [String] the caller's key
-        # @param held [Float] seconds
-        # @param ttl [Numeric] seconds
         def overrun(key, held, ttl)
           say "[Parse::Lock] critical section for #{key.inspect} ran #{held.round(2)}s, " \
               "exceeding ttl: #{ttl.to_i}s. The lock freed itself before the block ended. " \

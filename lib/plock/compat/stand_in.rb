@@ -9,8 +9,6 @@ module Plock
   module Compat
     # Makes a line such as `require "remote_lock"` work without the replaced gem. Raises if that
     # gem itself is loaded.
-    #
-    # @api private
     module StandIn
       FOLDER = File.expand_path("shims", __dir__)
       private_constant :FOLDER

@@ -78,7 +78,6 @@ module Plock
     end
 
     # @api private
-    # @raise [ConfigurationError]
     def verify_settings = @settings.verify
 
     rake_tasks do

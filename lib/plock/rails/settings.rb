@@ -65,8 +65,6 @@ module Plock
       # Raises if a setting is wrong, so that a deployed application fails at its boot and not at
       # its first lock. This method opens no file and connects to no server, so it does not notice
       # a missing server.
-      #
-      # @raise [ConfigurationError]
       def verify
         return if ENV[BUILD_VARIABLE]
 

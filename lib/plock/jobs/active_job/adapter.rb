@@ -40,7 +40,6 @@ module Plock
         # @return [Boolean] does the adapter itself retry a job that raises?
         def retries?(adapter) = adapter.class.name == SIDEKIQ
 
-        # @param job [ActiveJob::Base] a job that was passed to the adapter
         # @return [Boolean] did a Sidekiq middleware stop the push?
         def stopped?(adapter, job) = adapter.class.name == SIDEKIQ && job.provider_job_id.nil?
 

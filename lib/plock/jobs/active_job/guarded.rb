@@ -57,7 +57,6 @@ module Plock
         Interrupts.complete { plock_close(ended) }
       end
 
-      # @api private
       def plock_run(inner)
         Guard::Run.new(Work.new(self, rescheduler: method(:plock_reschedule))).call { inner.call }
       end

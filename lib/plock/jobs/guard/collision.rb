@@ -69,7 +69,6 @@ module Plock
         carry_out(wish)
       end
 
-      # @return [Conflict] the error that describes this conflict
       def conflict
         Conflict.new(
           "#{@work.label} cannot have its key: #{who}", key: @work.key, status: @status,

@@ -33,7 +33,6 @@ module Plock
       # @return [Float] seconds
       attr_reader :ttl, :wait, :at_least, :queued_ttl
 
-      # @raise [ArgumentError]
       def initialize(**given)
         check_names(given)
         options = DEFAULTS.merge(given)

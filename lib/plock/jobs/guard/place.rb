@@ -25,14 +25,12 @@ module Plock
       end
 
       # @param source [Locking, String, #call, nil] nil means the default store
-      # @raise [ArgumentError]
       def initialize(source)
         @source = check(source)
         @lock = Mutex.new
       end
 
       # @return [Locking, Plock] the module Plock stands for the default store
-      # @raise [ConfigurationError]
       def store
         case @source
         when nil then Plock

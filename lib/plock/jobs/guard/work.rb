@@ -112,7 +112,6 @@ module Plock
 
       def semaphore = store.semaphore(key, permits: @guard.limit)
 
-      # @return [String] the key in the store
       def store_key
         kind = @guard.limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE
         Held.opened(store).config.store_key(key, kind)

@@ -52,7 +52,6 @@ module Plock
           copy
         end
 
-        # @param context [Hash] the context of an error, from Sidekiq
         def scrub_text(context)
           text = context[:jobstr]
           return unless text.is_a?(String) && text.include?(MARK)

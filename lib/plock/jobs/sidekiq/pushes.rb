@@ -46,8 +46,6 @@ module Plock
       class << self
         def current = Thread.current[CURRENT]
 
-        # @param again [Boolean] were the jobs pushed before?
-        # @return [Object] the block's value
         def around(again)
           outer = current
           pushes = Thread.current[CURRENT] = new(again)

@@ -43,10 +43,8 @@ class RemoteLock
       def turns = @leases
 
       # @api private
-      # @param key [String]
-      # @param seconds [Numeric] seconds until the lock expires
-      # @param wait [Numeric] seconds to wait
-      # @return [Boolean] whether the lock is ours
+      # @param (see QueuedAcquire#obtain)
+      # @return (see QueuedAcquire#obtain)
       def obtain(key, seconds, wait) = leased(@leases, key, seconds, wait) { true }
     end
   end
