@@ -88,7 +88,7 @@ module Plock
 
       def plock_take
         push = Guard::Push.new(Work.new(self, rescheduler: method(:plock_put_off)), due: plock_due)
-        unless %i[go rescheduled].include?(push.call)
+        unless push.call
           self.enqueue_error = push.conflict
           return false
         end

@@ -27,15 +27,13 @@ module Plock
       # @return [Conflict, nil] the conflict that prevents the push or postpones the job
       attr_reader :conflict
 
-      # @return [Symbol] `:go` if the job must be pushed, with its lease or without one; otherwise
-      #   the outcome, as {Collision#at_push} returns it. A job that is `:rescheduled` must also be
-      #   pushed.
+      # @return [Boolean] must the job be pushed, with its lease or without one?
       # @raise [Conflict]
       # @raise [InvalidKey]
       # @raise [Error] the store failed
       def call
         error, status = refusal_for_good { take }
-        return :go unless error
+        return true unless error
         return settle(status) if error.is_a?(TimeoutError)
 
         if @again
@@ -43,7 +41,7 @@ module Plock
         else
           go_without(error)
         end
-        :go
+        true
       end
 
       private
@@ -65,7 +63,7 @@ module Plock
         @conflict = collision.conflict
         outcome = collision.at_push(@again)
         @work.ticket.put_off = true if outcome == :rescheduled
-        outcome
+        %i[go rescheduled].include?(outcome)
       end
     end
   end

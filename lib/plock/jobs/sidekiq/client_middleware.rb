@@ -27,24 +27,16 @@ module Plock
       #   invalid key
       # @raise [Error] the store failed
       def call(job_class, item, _queue, _pool)
-        guard = guard_of(job_class)
+        guard = Payload.guard_of(job_class)
         return yield unless guard&.queued? && (pushes = Pushes.current) && !testing?
 
         work = Work.new(guard, item, item["class"], method(:schedule))
         return yield unless pushes.again ? work.ticket.put_off : work.ticket.empty?
 
-        outcome = pushes.again ? take_again(work, item, pushes) : take(work, item, pushes)
-        %i[go rescheduled].include?(outcome) && yield
+        (pushes.again ? take_again(work, item, pushes) : take(work, item, pushes)) && yield
       end
 
       private
-
-      # If this process has not loaded the job's class, only the process that runs the job guards
-      # it.
-      def guard_of(job_class)
-        job_class = Payload.class_named(job_class) if job_class.is_a?(String)
-        job_class.plock_guard if job_class.respond_to?(:plock_guard)
-      end
 
       def testing? = defined?(::Sidekiq::Testing) && ::Sidekiq::Testing.enabled?
 
@@ -53,9 +45,9 @@ module Plock
         work.arguments
         pushes.note(work)
         due = item["at"] ? item["at"] - Time.now.to_f : 0.0
-        outcome = Guard::Push.new(work, due: [due, 0.0].max, again: pushes.again).call
+        pushed = Guard::Push.new(work, due: [due, 0.0].max, again: pushes.again).call
         work.stamp
-        outcome
+        pushed
       end
 
       # Sidekiq has already removed the job from its schedule or retry set, so the job must be
@@ -65,7 +57,7 @@ module Plock
         take(work, item, pushes)
       rescue StandardError => e # an application's callable may raise any error
         work.log(:error, "#{work.label} is queued unguarded: #{e.class}: #{e.message}")
-        :go
+        true
       end
 
       def schedule(work, delay) = work.schedule_for(Time.now.to_f + delay)

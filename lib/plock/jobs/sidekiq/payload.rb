@@ -26,22 +26,16 @@ module Plock
       class << self
         def tickets(item) = places(item).map { |place| Guard::JobState.read(place[NAME]) }
 
-        # @return [Guard::Options, nil] the guard of the job's class, if this process has loaded
-        #   the class
-        def guard(item)
-          job_class = class_named((item["wrapped"] || item["class"]).to_s)
-          job_class.plock_guard if job_class.respond_to?(:plock_guard)
-        end
+        def guard(item) = guard_of((item["wrapped"] || item["class"]).to_s)
 
-        # A job that another language pushed may have a class name that is not valid in Ruby. A
-        # class whose file raises an error counts as not loaded here. The error is raised again when
-        # the job starts.
+        # If this process has not loaded the job's class, only the process that runs the job guards
+        # it.
         #
-        # @return [Module, nil] nil if the name is not valid, or the class is not loaded
-        def class_named(name)
-          Object.const_get(name) if Object.const_defined?(name)
-        rescue StandardError, ScriptError
-          nil
+        # @param job_class [Class, String]
+        # @return [Guard::Options, nil]
+        def guard_of(job_class)
+          job_class = class_named(job_class) if job_class.is_a?(String)
+          job_class.plock_guard if job_class.respond_to?(:plock_guard)
         end
 
         # @return [Hash] a copy without tickets
@@ -62,6 +56,17 @@ module Plock
         end
 
         private
+
+        # A job that another language pushed may have a class name that is not valid in Ruby. A
+        # class whose file raises an error counts as not loaded here. The error is raised again when
+        # the job starts.
+        #
+        # @return [Module, nil] nil if the name is not valid, or the class is not loaded
+        def class_named(name)
+          Object.const_get(name) if Object.const_defined?(name)
+        rescue StandardError, ScriptError
+          nil
+        end
 
         def places(item)
           [item, wrapped_in(item)].select { |place| place.is_a?(Hash) && place.key?(NAME) }
