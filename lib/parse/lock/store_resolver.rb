@@ -58,16 +58,14 @@ module Parse
         def judge(source)
           case source
           when ::Plock::Store, ::Plock::LocalStore then return source
-          when ::String then return !process_memory?(source) && store_at(source, {})
+          when ::String # a store in memory is invisible to other processes
+            return !source.start_with?("memory:") && store_at(source, {})
           end
           address = ::Plock::ClientAddress.of(source)
           return store_at(address.url, address.options) if address
 
           serves?(source) && !process_local?(source) && source
         end
-
-        # A store in memory is invisible to other processes.
-        def process_memory?(url) = url.start_with?("memory:")
 
         def store_at(url, options)
           digest = ::Plock.digest([url, options.sort].inspect)
