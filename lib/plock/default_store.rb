@@ -52,7 +52,7 @@ module Plock
       Configuration.reset
       Events.clear
       Logs.configure(nil) if ENV[Configuration::LOG_VARIABLE] || !Plock.autoload?(:Logs)
-      Guard::Place.reset unless Plock.autoload?(:Guard) # if it is loaded
+      Guard::Options.reset unless Plock.autoload?(:Guard) # if it is loaded
       nil
     end
 

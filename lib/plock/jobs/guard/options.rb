@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../../locking/arguments"
+require_relative "../../default_store"
+require_relative "../../locking"
 require_relative "../../semaphore"
-require_relative "place"
 
 module Plock
   module Guard
@@ -29,6 +29,21 @@ module Plock
       private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :QUEUED_TTL_MIN,
                        :OF_RUNNING
 
+      @opened = {}
+      @opening = BriefMutex.new
+
+      class << self
+        # Guards that name the same URL share one store.
+        def at(url)
+          @opening.hold { @opened[url] ||= Plock.open_at(url) }
+        end
+
+        # Forgets the stores, for the end of a test.
+        def reset
+          @opening.synchronize { @opened = {} }
+        end
+      end
+
       attr_reader :key, :on_conflict, :max_conflicts, :limit, :on_lost
       # @return [Float] seconds
       attr_reader :ttl, :wait, :at_least, :queued_ttl
@@ -45,15 +60,25 @@ module Plock
         @limit = integer(Semaphore::PERMITS, :limit, options, "leave it out for one at a time")
         @max_conflicts = check_max_conflicts(options)
         check_sense(given)
-        @place = Place.new(options[:store])
-        freeze
+        @source = check_source(options[:store])
+        @lock = Mutex.new
       rescue ArgumentError => e
         raise ArgumentError, "guard_with: #{e.message}"
       end
 
-      # @return [Locking, Plock] the store of the keys
+      # The store of the keys. A URL is opened, and a callable is called, when the first key is
+      # needed.
+      #
+      # @return [Locking, Plock] the module Plock stands for the default store
       # @raise [ConfigurationError] the store cannot be opened
-      def store = @place.store
+      def store
+        case @source
+        when nil then Plock
+        when Locking then @source
+        when String then Options.at(@source)
+        else @called || @lock.synchronize { @called ||= call_source }
+        end
+      end
 
       # @return [Boolean] does a job hold its key while it runs?
       def runs? = @during != :queued
@@ -133,6 +158,22 @@ module Plock
 
         refuse("max_conflicts: is of no use with on_conflict: #{on_conflict.inspect}, which " \
                "does not reschedule: leave it out")
+      end
+
+      def check_source(source)
+        return source if source.nil? || Locking === source || source.respond_to?(:call)
+        return source.dup.freeze if source.is_a?(String) && !source.empty?
+
+        refuse("store: must be a store, a URL, or a callable that returns a store (got " \
+               "#{source.inspect}): leave it out for the default store")
+      end
+
+      def call_source
+        store = @source.call
+        return store if Locking === store
+
+        raise ConfigurationError,
+              "the callable store: of a guard must return an opened store (got #{store.class})"
       end
 
       def refuse(message)
