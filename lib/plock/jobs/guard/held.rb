@@ -13,16 +13,6 @@ module Plock
       MOST = Locking::Arguments::SPAN_MAX
 
       class << self
-        # Does not release the lease, but lets it expire when this span is over.
-        #
-        # @param span [Float] seconds
-        def leave(lease, span)
-          Interrupts.complete { lease.extend(ttl: span.clamp(LEAST, MOST)) }
-        ensure
-          # the dump keeps this process from renewing or releasing the lease
-          Interrupts.complete { lease.dump if lease.valid? }
-        end
-
         # Gives a job's lease back to the dump in the job's ticket. The next run can then adopt the
         # lease from that dump. If an interrupt stops this method, it can start over.
         #
@@ -39,7 +29,16 @@ module Plock
         # Releases a lease, or lets it expire if its key must stay taken.
         #
         # @param left [Float] seconds that the key must stay taken
-        def settle(lease, left) = left < LEAST ? lease.release : leave(lease, left)
+        def settle(lease, left)
+          return lease.release if left < LEAST
+
+          begin
+            Interrupts.complete { lease.extend(ttl: [left, MOST].min) }
+          ensure
+            # the dump keeps this process from renewing or releasing the lease
+            Interrupts.complete { lease.dump if lease.valid? }
+          end
+        end
 
         # Gives the lease of a queued job a new TTL.
         #
