@@ -17,7 +17,6 @@ module Plock
   #
   # @!method self.settle
   #   Waits for the background releases, for at most 250 ms.
-  #   @return [void]
   #   @api private
   module Daemon
     # @raise [UnsupportedError] a lease cannot be handed over; nothing was forked

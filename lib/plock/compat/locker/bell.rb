@@ -20,9 +20,7 @@ class Locker
     # Seconds to wait until the listener has started. If it takes longer, the waiter only polls.
     LISTEN_S = 1.0
 
-    # The longest pause between two polls, in seconds. Waiters poll because a process using the gem
-    # does not notify them.
-    MOST_S = 0.5
+    MOST_S = 0.5 # the longest pause between two polls, in seconds
 
     # The listener uses one connection to listen, and another one to check that messages arrive.
     CONNECTIONS = 2

@@ -106,7 +106,6 @@ module Plock
       #     if this is not known
       # @!method log(severity, message)
       #   @api private
-      #   @return [void]
 
       private
 
