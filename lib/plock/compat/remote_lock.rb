@@ -5,7 +5,6 @@ require_relative "stand_in"
 
 Plock::Compat::StandIn.claim("remote_lock", "RemoteLock")
 
-require_relative "remote_lock/adapters"
 require_relative "remote_lock/leftovers"
 require_relative "remote_lock/waiting"
 
@@ -33,6 +32,15 @@ class RemoteLock
   # possible wait, so the pauses of further tries do not matter.
   TRIES_COUNTED = 1_100
   private_constant :OPTIONS, :TRIES_COUNTED
+
+  # The adapters of plock. Each one is loaded when it is first used, with the client library that it
+  # needs.
+  module Adapters
+    autoload :Base, File.expand_path("remote_lock/adapters/base", __dir__)
+    autoload :Memcached, File.expand_path("remote_lock/adapters/memcached", __dir__)
+    autoload :Redis, File.expand_path("remote_lock/adapters/redis", __dir__)
+    autoload :Store, File.expand_path("remote_lock/adapters/store", __dir__)
+  end
 
   # @param adapter [Adapters::Base, #store] of any class that has `store(key, seconds)`,
   #   `has_key?(key)` and `delete(key)`
