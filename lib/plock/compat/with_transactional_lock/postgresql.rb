@@ -31,7 +31,7 @@ module WithTransactionalLock
         sql = if joined
                 request.statement(:joined) { behind_savepoint(request) }
               else
-                request.statement(:alone) { alone(request) }
+                request.statement(:alone) { comment(request) + waiting(request) }
               end
         connection.execute(sql, NAME)
         done = true
@@ -53,8 +53,6 @@ module WithTransactionalLock
         sql = "#{comment(request)}SELECT #{function("try_", request)}"
         connection.exec_query(sql, NAME).rows.dig(0, 0) or raise request.late
       end
-
-      def alone(request) = comment(request) + waiting(request)
 
       def behind_savepoint(request) = "#{comment(request)}SAVEPOINT #{SAVEPOINT}; " \
                                       "#{waiting(request)}; RELEASE SAVEPOINT #{SAVEPOINT}"
