@@ -3,7 +3,6 @@
 require_relative "lease"
 require_relative "locking/abilities"
 require_relative "locking/agreement"
-require_relative "locking/identity"
 require_relative "locking/kind"
 require_relative "locking/listing"
 require_relative "locking/store_config"
@@ -30,11 +29,14 @@ module Plock
   #   store = Plock::Store.open("redis://localhost:6379/1")
   #   store.acquire("invoice:7", ttl: 10, wait: 5) { |lease| send_invoice(7, fence: lease.fence) }
   module Locking
-    include Identity
     include Agreement
     include Acquisition
     include GroupAcquisition
     include Listing
+
+    # @api private
+    # @return [StoreConfig]
+    attr_accessor :config
 
     # Waits for the key, holds it while the block runs, and releases it however the block ends.
     # Without a block it returns the lease, which the caller must release with {Lease#release}.
@@ -82,6 +84,11 @@ module Plock
       key, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
       label: nil, release: nil, replicas: nil, &block
     )
+      if @plain && block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) &&
+         on_lost.nil? && label.nil? && release.nil? && replicas.nil?
+        value = acquire_directly(@plain, key, nil, nil, ttl, wait, false, true, &block)
+        return value unless PlainCalls::UNDONE.equal?(value)
+      end
       options =
         new_options(block).with(
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
@@ -109,6 +116,11 @@ module Plock
       key, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
       label: nil, release: nil, replicas: nil, &block
     )
+      if @plain && block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) &&
+         on_lost.nil? && label.nil? && release.nil? && replicas.nil?
+        value = acquire_directly(@plain, key, nil, nil, ttl, wait, false, false, &block)
+        return value unless PlainCalls::UNDONE.equal?(value)
+      end
       options =
         new_options(block).with(
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
@@ -146,6 +158,11 @@ module Plock
       keys, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
       label: nil, replicas: nil, &block
     )
+      if @plain && block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) &&
+         on_lost.nil? && label.nil? && replicas.nil?
+        value = acquire_all_directly(@plain, keys, ttl, wait, true, &block)
+        return value unless PlainCalls::UNDONE.equal?(value)
+      end
       options =
         new_options(block).with(
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
@@ -167,6 +184,11 @@ module Plock
       keys, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
       label: nil, replicas: nil, &block
     )
+      if @plain && block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) &&
+         on_lost.nil? && label.nil? && replicas.nil?
+        value = acquire_all_directly(@plain, keys, ttl, wait, false, &block)
+        return value unless PlainCalls::UNDONE.equal?(value)
+      end
       options =
         new_options(block).with(
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
@@ -317,19 +339,6 @@ module Plock
       nil
     end
 
-    # Like {#each_lock}, but stops when the time is over, even if there are very many keys, or new
-    # keys keep appearing.
-    #
-    # @api private
-    # @param seconds [Float, nil] nil: no limit
-    # @yieldparam status [Status]
-    # @return [Boolean] were all keys yielded?
-    # @raise [Error] as {#each_lock}
-    def each_lock_within(seconds, &block)
-      agree unless @agreed
-      each_held(seconds && (Clock.now + seconds), &block)
-    end
-
     # Takes the key away from its holders. The next lease has a greater fence. The holders learn of
     # the loss as {Lease#lost?} describes.
     #
@@ -350,10 +359,8 @@ module Plock
     end
 
     # @api private
-    # @param store_key [String]
     # @param only [Array<Status::Holder>, nil] the holders that lose the key; nil: all
     # @return [Boolean] was the key held by one of these holders?
-    # @raise [Error] the request to the store failed
     def break_key(store_key, only = nil)
       agree unless @agreed
       return false if only && only.empty?
@@ -364,17 +371,15 @@ module Plock
     # @return [PoolStatus, nil] the store's connections in this process; nil: the store has none
     def pool_status = nil
 
-    # Asks for a key's state. It skips the comparison of secrets, which may write a fingerprint.
-    #
-    # @api private
-    # @param key [String, Symbol, nil] as callers name it
-    # @param store_key [String]
-    # @return [Status]
-    # @raise [Error] the request to the store failed
-    def look_at(key, store_key)
-      people = examine(store_key, Kind.of(store_key).shared?)
-      Status.new(key, store_key, people, node_of(store_key))
-    end
+    # @return [Boolean] is the server trusted without a check of its certificate, as with TLS
+    #   and `verify: :none`?
+    def unverified? = false
+
+    # @return [Boolean] is the store closed? The next call opens it again.
+    def closed? = @closed
+
+    # @return [String]
+    def inspect = "#<#{self.class} #{url}>"
 
     private
 
@@ -384,17 +389,11 @@ module Plock
       [key, config.store_key(key)]
     end
 
-    # Only a store on a cluster has several nodes.
-    def node_of(_store_key) = nil
-
-    # @return [Object] the block's value
     def run_once(lease, options, keeps, block)
       options.used = keeps
       value = block.call(lease)
       options.used = true
       value
     end
-
-    def options_for(block, **options) = new_options(block).with(**options)
   end
 end

@@ -332,7 +332,7 @@ RSpec.describe Plock do
     adopted = described_class.adopt(lease.dump)
     expect(described_class.break("k")).to be(true)
     expect(adopted).to be_lost
-    inner = %i[look_at break_key each_lock_within]
+    inner = %i[config config= unverified? closed? break_key]
     expect(described_class.methods)
       .to include(*Plock::Locking.public_instance_methods(false) - inner)
   end

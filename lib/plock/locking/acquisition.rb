@@ -56,11 +56,20 @@ module Plock
       end
 
       # @api private
-      # Stores without {Direct} have no short way. So this method does nothing, and the caller must
-      # use {Acquisition}.
+      # Acquires for a block of a {SharedLock} or {Monitor}, if the store can do so in C.
       #
-      # @return [Object] PlainCalls::UNDONE
-      def with_lease(*) = PlainCalls::UNDONE
+      # @param store_key [String, nil] nil: the store key of a plain lock on the key
+      # @param ttl [Numeric, Object] may be USUAL, like `wait`
+      # @param renews [Boolean] is the lease renewed even if there is a `ttl`?
+      # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
+      # @return [Object, nil] the block's value; nil: another holder kept the key until `wait`
+      #   ended; PlainCalls::UNDONE: nothing was done, so the caller must use {#acquiring} or
+      #   {#trying}
+      def with_lease(key, store_key, share, ttl, wait, renews, raises, &block)
+        return PlainCalls::UNDONE unless @plain
+
+        acquire_directly(@plain, key, store_key, share, ttl, wait, renews, raises, &block)
+      end
 
       # @api private
       # Adopts a dump, and hands the lease over again for `span` seconds under the token of another
@@ -86,6 +95,8 @@ module Plock
       end
 
       private
+
+      def options_for(block, **options) = new_options(block).with(**options)
 
       def lost_before_adoption(key)
         LeaseLost.new(

@@ -21,7 +21,29 @@ module Plock
       # @raise [Error] the request to the store failed
       def list_keys(cursor = nil, prefix: config.prefix) = keys_after(prefix, cursor)
 
+      # Like {Locking#each_lock}, but stops when the time is over, even if there are very many
+      # keys, or new keys keep appearing.
+      #
+      # @param seconds [Float, nil] nil: no limit
+      # @return [Boolean] were all keys yielded?
+      def each_lock_within(seconds, &block)
+        agree unless @agreed
+        each_held(seconds && (Clock.now + seconds), &block)
+      end
+
+      # Asks for a key's state. It skips the comparison of secrets, which may write a fingerprint.
+      #
+      # @param key [String, Symbol, nil] as callers name it
+      # @return [Status]
+      def look_at(key, store_key)
+        people = examine(store_key, Kind.of(store_key).shared?)
+        Status.new(key, store_key, people, node_of(store_key))
+      end
+
       private
+
+      # Only a store on a cluster has several nodes.
+      def node_of(_store_key) = nil
 
       # @param ends [Float, nil] when to stop, on {Clock}; nil: no limit. Even if this moment has
       #   passed, the method yields one key, or completes one step that returns no new key
