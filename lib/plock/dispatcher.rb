@@ -22,6 +22,31 @@ module Plock
     @pid = Process.pid # the process to which these variables belong
     @thread = @surroundings = nil
 
+    # The event and the warning for each way in which a lease can end after its caller dropped it.
+    #
+    # * `:abandoned`: the lease was garbage-collected without a release
+    # * `:expired`: the same, but it had expired or was lost, so there is nothing to release
+    # * `:unreleased`: its release found no connection, went on in the background, and failed there
+    # * `:lost_before`: it was lost in its block, whose release did not wait for the answer
+    FATES = {
+      abandoned: [
+        :abandoned,
+        "a lease of %s (fence %s) was collected by the garbage collector without having been " \
+        "released: it is released now. Use a block, or call release."
+      ],
+      expired: [:abandoned, nil],
+      unreleased: [
+        :release_failed,
+        "the lease on %s (fence %s) could not be released in the background: it ends with its ttl"
+      ],
+      lost_before: [
+        :lost,
+        "the lease on %s (fence %s) was lost before its block ended: another holder may have run " \
+        "at the same time"
+      ]
+    }.freeze
+    private_constant :FATES
+
     class << self
       # A wrapper that is called around every notice. It receives a block, and must call that
       # block. An application that reloads code, or keeps state for each thread, needs to know
@@ -80,51 +105,16 @@ module Plock
         told.pop
       end
 
-      # Warns of a lease that was collected without a release. This runs on the dispatcher's
-      # thread, so that {#flush} also waits for the warning.
+      # Emits the event of a lease that no caller has any more, and warns if FATES has a warning.
+      # This runs on the dispatcher's thread, so that {#flush} also waits for the warning.
       #
+      # @param fate [Symbol] as in FATES
       # @param key [String] the key in the store
-      # @param fence [Integer]
-      def tell_of_abandoned(key, fence)
-        Log.warn(Plock.logger, "a lease of #{key} (fence #{fence}) was collected by the " \
-                               "garbage collector without having been released: it is released " \
-                               "now. Use a block, or call release.")
-        Events.tell(:abandoned, 0.0, key, nil, fence: fence)
-      end
-
-      # Emits the event of {#tell_of_abandoned} for a lease that had expired or was lost. There is
-      # nothing to release, so this method does not warn.
-      def tell_of_expired(key, fence)
-        Events.tell(:abandoned, 0.0, key, nil, fence: fence, expired: true)
-      end
-
-      # Warns of a release that found no connection, continued in the background, and failed
-      # there. This runs on the dispatcher's thread.
-      #
-      # @param key [String] the key in the store
-      # @param fence [Integer]
-      def tell_of_unreleased(key, fence)
-        Log.warn(
-          Plock.logger,
-          "the lease on #{key} (fence #{fence}) could not be released in the background: " \
-            "it ends with its ttl"
-        )
-        Events.tell(:release_failed, 0.0, key, nil, fence: fence)
-      end
-
-      # Warns that a lease was lost before its block ended. The release at the end of the block did
-      # not wait for the store's answer, which reported the loss later. This runs on the
-      # dispatcher's thread.
-      #
-      # @param key [String] the key in the store
-      # @param fence [Integer]
-      def tell_of_lost_before(key, fence)
-        Log.warn(
-          Plock.logger,
-          "the lease on #{key} (fence #{fence}) was lost before its block ended: another holder " \
-            "may have run at the same time"
-        )
-        Events.tell(:lost, 0.0, key, nil, fence: fence)
+      def tell_of(fate, key, fence)
+        event, warning = FATES.fetch(fate)
+        Log.warn(Plock.logger, format(warning, key, fence)) if warning
+        details = fate == :expired ? { expired: true } : {}
+        Events.tell(event, 0.0, key, nil, fence: fence, **details)
       end
 
       private
@@ -187,10 +177,7 @@ module Plock
         case kind
         when :lost then lease_of(subject)&.hear_lost
         when :renewed then lease_of(subject)&.renewed(detail) if Events.wanted?(:renew)
-        when :abandoned then tell_of_abandoned(subject, detail)
-        when :expired then tell_of_expired(subject, detail)
-        when :unreleased then tell_of_unreleased(subject, detail)
-        when :lost_before then tell_of_lost_before(subject, detail)
+        else tell_of(kind, subject, detail)
         end
       end
     end

@@ -28,11 +28,11 @@ module Plock
       end
 
       def self.abandon(state)
-        return Dispatcher.tell_of_expired(state.key, state.fence) if state.lost?
+        return Dispatcher.tell_of(:expired, state.key, state.fence) if state.lost?
 
-        Dispatcher.tell_of_abandoned(state.key, state.fence) if state.release(0.0)
+        Dispatcher.tell_of(:abandoned, state.key, state.fence) if state.release(0.0)
       rescue *Locking::Acquisition::STORE_FAILURES
-        Dispatcher.tell_of_abandoned(state.key, state.fence) # the lease expires by itself
+        Dispatcher.tell_of(:abandoned, state.key, state.fence) # the lease expires by itself
       end
       private_class_method :abandon
 
