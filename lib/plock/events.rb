@@ -38,13 +38,6 @@ module Plock
       def call(event)
         @listener.call(event)
       end
-
-      # @api private
-      # @return [Boolean] does this subscription pass events on to another library? plock does not
-      #   notice when the listeners of that library change.
-      def bridge?
-        false
-      end
     end
 
     @lock = BriefMutex.new
@@ -65,7 +58,7 @@ module Plock
       attr_reader :calls
 
       # @api private
-      # @param subscription [#wants?, #call, #bridge?]
+      # @param subscription [#wants?, #call]
       # @return [Object] the subscription
       def add(subscription)
         replace { |present| present.include?(subscription) ? present : present + [subscription] }
@@ -159,7 +152,8 @@ module Plock
       def replace
         @lock.synchronize do
           @subscriptions = yield(@subscriptions).freeze
-          bridges, own = @subscriptions.partition(&:bridge?)
+          # the bridge's library does not tell when its listeners change
+          bridges, own = @subscriptions.partition { |one| one.equal?(ActiveSupportBridge) }
           @listening = @subscriptions.empty? ? nil : true
           @renewals = bridges.any? || own.any? { |subscription| subscription.wants?(:renew) }
           @calls = CALLS.any? { |name| wanted?(name) }
@@ -177,3 +171,5 @@ module Plock
     private_constant :MAIN, :EXPIRED
   end
 end
+
+require_relative "events/active_support"

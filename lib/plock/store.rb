@@ -2,7 +2,6 @@
 
 require_relative "client_address"
 require_relative "errors"
-require_relative "events/active_support"
 require_relative "hold"
 require_relative "store/local"
 require_relative "locking"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../events"
-
 module Plock
   module Events
     # Passes events on to ActiveSupport::Notifications, as `acquire.plock` and so on, with
@@ -46,11 +44,6 @@ module Plock
         def wants?(name)
           name = NAMES[name]
           !name.nil? && ::ActiveSupport::Notifications.notifier.listening?(name)
-        end
-
-        # @see Subscription#bridge?
-        def bridge?
-          true
         end
 
         # @param event [Event]

@@ -25,10 +25,6 @@ module Plock
       # @return [Boolean]
       def wants?(name) = self.class::HANDLERS.key?(name)
 
-      # @api private
-      # @return [false]
-      def bridge? = false
-
       private
 
       # Calls the event's handler, if events are being recorded.

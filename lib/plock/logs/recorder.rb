@@ -18,8 +18,6 @@ module Plock
 
       def wants?(name) = Outcome::EVENTS.key?(name)
 
-      def bridge? = false
-
       def call(event)
         outcome = Outcome.of(event, **@settings) or return
 
