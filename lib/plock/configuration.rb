@@ -112,7 +112,6 @@ module Plock
 
     # @api private
     # @return [Locking] the store that was given, or a new one
-    # @raise [ConfigurationError]
     def open
       misplaced = Settings::KEY_NAMING.find { |name| options.key?(name) }
       if misplaced
@@ -155,10 +154,6 @@ module Plock
 
     # @api private
     # Opens a store at another place. The new store names its keys as the default store does.
-    #
-    # @param url [String]
-    # @return [Locking]
-    # @raise [ConfigurationError]
     def open_at(url) = Store.open(url, **store_options)
 
     # @api private
@@ -166,7 +161,6 @@ module Plock
     #
     # @return [Locking::StoreConfig] how the default store names its keys, and the defaults of its
     #   calls
-    # @raise [ConfigurationError]
     def store_config
       Locking === @store ? @store.config : Locking::StoreConfig.new(**store_options.compact)
     end
@@ -189,8 +183,6 @@ module Plock
 
     # @api private
     # Called at the end of a test, so that {warns?} returns true again.
-    #
-    # @return [void]
     def self.reset
       @warned = nil
     end

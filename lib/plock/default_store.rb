@@ -60,7 +60,6 @@ module Plock
     def logger = @configuration&.logger
 
     # @api private
-    # @yieldparam configuration [Configuration]
     # @return [Object] the block's value
     def inspect_configuration = yield(configuration)
 
@@ -164,15 +163,10 @@ module Plock
 
     # @api private
     # Opens a store at another place. The new store names its keys as the default store does.
-    #
-    # @param url [String]
-    # @return [Locking]
-    # @raise [ConfigurationError]
     def open_at(url) = configuration.open_at(url)
 
     # @api private
     # @return [Locking::StoreConfig] the settings of the configured store, which need not be open
-    # @raise [ConfigurationError]
     def store_config = configuration.store_config
 
     # @api private

@@ -51,8 +51,6 @@ module Plock
       # A wrapper that is called around every notice. It receives a block, and must call that
       # block. An application that reloads code, or keeps state for each thread, needs to know
       # when its code runs. nil: no wrapper.
-      #
-      # @return [#call, nil]
       attr_accessor :surroundings
 
       # @raise [UnavailableError] the system cannot create another thread
@@ -72,7 +70,6 @@ module Plock
       # From now on, passes the notices about a hold to its lease.
       #
       # @param id [Integer] the ID of the hold
-      # @param lease [Lease]
       def watch(id, lease)
         return unless Events.here?
 
@@ -82,8 +79,6 @@ module Plock
 
       # Adds a notice that does not come from native code. It is an Array that {handle} knows, or a
       # callable. Finalizers also call this method, so it takes no lock.
-      #
-      # @param notice [Array, #call]
       def post(notice)
         @posted << notice
         Plock.wake_notices
@@ -149,7 +144,6 @@ module Plock
         Plock.next_notice || (@posted.pop(true) unless @posted.empty?)
       end
 
-      # @return [Lease, nil]
       def lease_of(id) = known(id) || find(id)
 
       # Checks the object, because a WeakMap can return a different object in place of one that was

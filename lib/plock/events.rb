@@ -22,19 +22,15 @@ module Plock
     # One subscription, which {DefaultStore#unsubscribe} can end.
     class Subscription
       # @api private
-      # @param pattern [#===, nil]
-      # @param listener [#call]
       def initialize(pattern, listener)
         @pattern = pattern.is_a?(String) ? pattern.to_sym : pattern
         @listener = listener
       end
 
       # @api private
-      # @return [Boolean]
       def wants?(name) = @pattern.nil? ? !CALLS.include?(name) : @pattern === name
 
       # @api private
-      # @return [void]
       def call(event)
         @listener.call(event)
       end
@@ -58,7 +54,6 @@ module Plock
       attr_reader :calls
 
       # @api private
-      # @param subscription [#wants?, #call]
       # @return [Object] the subscription
       def add(subscription)
         replace { |present| present.include?(subscription) ? present : present + [subscription] }
@@ -79,7 +74,6 @@ module Plock
       def here? = Ractor.current.equal?(MAIN)
 
       # @api private
-      # @return [void]
       def clear
         replace { [] }
       end
@@ -94,13 +88,9 @@ module Plock
       # after it are still called.
       #
       # @api private
-      # @param name [Symbol]
       # @param duration [Float] seconds
-      # @param store_key [String]
-      # @param label [String, nil]
       # @param details [Hash{Symbol => Object}] also `key:` and `lease_id:`, see {Event}
       # @yield before the first subscriber is called
-      # @return [void]
       def tell(name, duration, store_key, label, **details, &beginning)
         return unless here?
 

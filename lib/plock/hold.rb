@@ -12,7 +12,6 @@ module Plock
       [*[key, value].map { |text| [text].pack("m0") }, fence, (ttl * 1000).round, *share].join(":")
     end
 
-    # @param dump [String]
     # @return [Array(String, String, Integer, Float, String)] key, value, fence, ttl in seconds,
     #   and the {Locking::Share} as a String, or nil
     # @raise [ArgumentError] `dump` is not a result of {#dump}

@@ -47,8 +47,6 @@ module Plock
     attr_reader :key
 
     # @api private
-    # @param key [String, Symbol]
-    # @param options [Locking::AcquireOptions]
     # @param alarm [LossAlarm, nil] for `on_lost: :raise`
     def initialize(key, options, alarm = nil)
       @key = key.frozen? ? key : key.dup.freeze # binding_direct.c repeats these three lines
@@ -227,7 +225,6 @@ module Plock
     #
     # @return [Array(String, Float, String)] the key, the seconds for which the key must still
     #   stay taken, and the store's own part of the dump
-    # @raise [ArgumentError]
     def self.read(dump)
       text = String.try_convert(dump)
       format, key, kept_until, rest = text.split(":", 4) if text&.ascii_only?
@@ -246,7 +243,6 @@ module Plock
     # is acquired again, and the loss is not reported.
     #
     # @api private
-    # @return [self]
     def wait_for_others
       @early = true
       self
@@ -292,7 +288,6 @@ module Plock
     end
 
     # @api private
-    # @param store_key [String]
     # @return [Boolean] is the lease valid, and does it hold this key?
     def holds?(store_key) = !@hold.nil? && @hold.key == store_key && valid?
 

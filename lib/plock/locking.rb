@@ -35,7 +35,6 @@ module Plock
     include Listing
 
     # @api private
-    # @return [StoreConfig]
     attr_accessor :config
 
     # Waits for the key, holds it while the block runs, and releases it however the block ends.

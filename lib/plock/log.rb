@@ -12,8 +12,6 @@ module Plock
     #
     # @param logger [#warn, nil] nil: in the main Ractor, the logger of {Plock}; otherwise, or if
     #   {Plock} has none, the standard error stream, through Kernel#warn
-    # @param message [String]
-    # @return [void]
     def self.warn(logger, message)
       logger ||= Plock.logger if Events.here?
       logger ? logger.warn("[Plock] #{message}") : complain(message)
@@ -34,8 +32,6 @@ module Plock
     #
     # @param logger [#warn, nil] as for {warn}
     # @param where [String] what raised the error, in words for the message
-    # @param error [Exception]
-    # @return [void]
     def self.failure(logger, where, error)
       warn(logger, "#{where} raised #{error.class}: #{description(error)}")
     end

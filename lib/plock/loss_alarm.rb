@@ -50,8 +50,6 @@ module Plock
 
       # Adds a kind of error to the mask. In other Ractors than the main one, this does nothing: the
       # mask protects calls of subscribers, and only the main Ractor calls subscribers.
-      #
-      # @param kind [Class]
       def announce(kind)
         return if @mask.key?(kind) || !Events.here?
 
@@ -107,7 +105,6 @@ module Plock
 
     private
 
-    # @return [Exception, nil]
     def enter
       @lock.synchronize do
         @entered = true

@@ -148,7 +148,6 @@ module Plock
       Thread.current[:plock_monitors] ||= {}.compare_by_identity
     end
 
-    # @return [Tenure, nil]
     def own
       tenure = tenures[self]
       tenure unless tenure.nil? || tenure.lease.hold.inherited?

@@ -27,7 +27,6 @@ module Plock
       # later.
       #
       # @api private
-      # @return [void]
       # @raise [UnsupportedError] the gem is not loaded, or is too old
       def install
         check

@@ -12,7 +12,6 @@ module Plock
     # can neither hide nor reorder the text beside it.
     #
     # @param instead [String] replaces each misleading character
-    # @return [String]
     def self.of(value, instead: "\uFFFD") = utf8(value).gsub(MISLEADING, instead)
 
     # @return [String] a copy in valid UTF-8, in which only invalid bytes are replaced

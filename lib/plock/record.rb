@@ -32,7 +32,6 @@ module Plock
 
       # The owner of a record.
       #
-      # @param record [String, nil]
       # @return [Hash{Symbol => Object}] the owner as {Status} reports it; all values are nil if
       #   the bytes are not a record
       def who(record)
@@ -41,9 +40,6 @@ module Plock
       end
 
       # The caller, as {Status} reports it.
-      #
-      # @param label [String, nil]
-      # @return [Hash{Symbol => Object}]
       def own(label)
         { host: host, pid: Process.pid, thread: Thread.current.native_thread_id,
           label: label }
@@ -52,9 +48,6 @@ module Plock
       # The record of the calling thread.
       #
       # @param channel [String, nil] the channel on which the thread receives messages
-      # @param label [String, nil]
-      # @param value [String]
-      # @return [String]
       def write(channel, label, value)
         [
           @encoded_host ||= encode(host), Process.pid, Thread.current.native_thread_id,
@@ -62,7 +55,6 @@ module Plock
         ].join(" ")
       end
 
-      # @param record [String]
       # @return [String, nil] the channel on which the owner receives messages
       def channel(record)
         channel = record.split(" ", 5)[3]

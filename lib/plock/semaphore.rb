@@ -21,7 +21,6 @@ module Plock
     attr_reader :permits
 
     # @api private
-    # @raise [ArgumentError]
     def initialize(store, key, store_key, permits)
       unless Integer === permits && PERMITS.cover?(permits)
         raise ArgumentError,

@@ -26,10 +26,7 @@ module Plock
     class << self
       # Checks the settings. A setting whose value is nil counts as absent.
       #
-      # @param settings [Hash{Symbol => Object}]
       # @param place [String] where the settings are, for messages
-      # @return [Hash{Symbol => Object}]
-      # @raise [ConfigurationError]
       def check(settings, place)
         settings = settings.compact
         unknown = settings.keys - NAMES
@@ -39,7 +36,6 @@ module Plock
         settings
       end
 
-      # @raise [ConfigurationError]
       def fail_with(message)
         raise ConfigurationError, message
       end

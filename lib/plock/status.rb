@@ -141,13 +141,10 @@ module Plock
       # @param since [Numeric, nil] seconds since 1970
       # @param mode [String, nil] as {Locking::Share#mode}; nil for a plain lock
       # @param facts [Hash{Symbol => Object}] the other attributes of {Holder}
-      # @return [Holder]
       def holder(since: nil, mode: nil, **facts) = person(Holder, since, mode, facts)
 
       # @api private
       # Makes a waiter from the same arguments as {.holder}.
-      #
-      # @return [Waiter]
       def waiter(since: nil, mode: nil, **facts) = person(Waiter, since, mode, facts)
 
       private

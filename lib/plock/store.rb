@@ -254,7 +254,6 @@ module Plock
       # @api private
       # Checks the arguments of {open}, without opening a file or connecting to a server.
       #
-      # @return [void]
       # @raise [Error, ArgumentError] as {open}
       def check_settings(source, **options)
         source = plain(source)
@@ -386,7 +385,6 @@ module Plock
     # @param dump [String] from {Hold#dump}
     # @param ttl [Float, nil] seconds from now on; nil: as many as the lease was granted for
     # @param heir [String, nil] the dump whose token the adopted lease gets; nil: a new token
-    # @param replicas [Integer, nil]
     # @yieldparam hold [Hold] as soon as the lease is ours
     # @return [Hold, nil] nil: the lease was already lost or adopted
     # @raise [ArgumentError] `dump` is not the dump of a hold

@@ -61,7 +61,6 @@ module Plock
       # first of them installs.
       #
       # @api private
-      # @return [void]
       def begin_test
         @lock.synchronize do
           install if @tests.zero?
@@ -72,7 +71,6 @@ module Plock
       # Call this when a test has ended.
       #
       # @api private
-      # @return [void]
       def end_test
         @lock.synchronize do
           @tests -= 1

@@ -11,15 +11,12 @@ module Plock
       # Makes a finished event return its times as Time objects, like the times that listeners
       # receive for an instrumented block.
       module Ended
-        # @return [Event]
         attr_accessor :source
 
-        # @return [Time]
         def time
           Time.at(super)
         end
 
-        # @return [Time]
         def end
           Time.at(super)
         end
@@ -46,7 +43,6 @@ module Plock
           !name.nil? && ::ActiveSupport::Notifications.notifier.listening?(name)
         end
 
-        # @param event [Event]
         def call(event)
           ended = Time.now
           times =

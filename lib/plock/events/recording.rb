@@ -14,7 +14,6 @@ module Plock
       include AfreshInChild
 
       # @api private
-      # @return [self]
       def start
         enter { @recording = true }
         Events.add(self)
@@ -22,7 +21,6 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean]
       def wants?(name) = self.class::HANDLERS.key?(name)
 
       private

@@ -44,7 +44,6 @@ module Plock
       # longer has the hold, the lease is lost. `max_hold:` and `at_least:` still count from the
       # first acquire. If an interrupt stops this method, it can start over.
       #
-      # @param store [Locking]
       # @raise [Error] the request to the store failed; the lease is not valid here, and is
       #   released in the background
       def go_on(store)

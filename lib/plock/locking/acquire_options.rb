@@ -16,10 +16,7 @@ module Plock
       # @return [Boolean, Symbol] `:automatic`: plock renews the lease although the caller did not
       #   ask for a renewal, so a block that ends early must not pay for one
       attr_reader :renew
-      # @return [#call, :raise, nil]
-      attr_reader :on_lost
-      # @return [String, nil]
-      attr_reader :label
+      attr_reader :on_lost, :label
       # @return [Integer, nil] how many replicas must confirm the lease; nil: the store's
       #   `replicas:` decides
       attr_reader :replicas
@@ -34,7 +31,6 @@ module Plock
 
       # The options of all calls that pass no options other than `ttl:` and `wait:`.
       #
-      # @param store [Locking]
       # @param renewed [Boolean] is the lease renewed while the block runs?
       def self.plain(store, renewed)
         new(store.config, nil, store: store)
@@ -44,9 +40,7 @@ module Plock
 
       # @param config [StoreConfig] the defaults
       # @param block [Proc, nil] the block of the call
-      # @param share [Share, nil]
       # @param unable [Array<Symbol>] the abilities that the store lacks
-      # @param store [Locking, nil]
       def initialize(config, block, share = nil, unable = [], store: nil)
         @config = config
         @unable = unable
@@ -59,9 +53,7 @@ module Plock
       # Sets the options from the keywords of the call. If `new` took the keywords, each acquire
       # would allocate two Hashes for them.
       #
-      # @return [self]
       # @raise [ArgumentError] a keyword is unknown, or a value is invalid
-      # @raise [UnsupportedError]
       def with(
         ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
         release: nil, replicas: nil
@@ -96,7 +88,6 @@ module Plock
       #   answer?
       def trailing? = @release == :background
 
-      # @return [Boolean]
       def raises? = @on_lost == :raise
     end
   end

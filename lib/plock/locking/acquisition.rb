@@ -30,15 +30,12 @@ module Plock
 
       # @api private
       # @param block [Proc, nil] the block of the call
-      # @param share [Share, nil]
       # @return [AcquireOptions] the caller must still add the keywords of the call
       def new_options(block, share = nil) =
         AcquireOptions.new(config, block, share, unable, store: self)
 
       # @api private
-      # @param store_key [String]
       # @param lease [Lease] receives the hold
-      # @raise [TimeoutError]
       # @raise [UnsupportedError] this fiber would wait for itself
       def acquiring(key, store_key, options, block, lease: nil)
         if options.wait.positive? && OwnHolds.in_the_way?(self, store_key, options.share)
@@ -79,8 +76,6 @@ module Plock
       # @param dump [String] the dump that can be adopted now
       # @param other [String] the dump that can be adopted afterwards; may be the same dump
       # @param span [Float] seconds
-      # @raise [LeaseLost]
-      # @raise [Error]
       def hand_back(dump, other, span)
         key, _keep, rest = Lease.read(dump)
         hold = nil
@@ -104,7 +99,6 @@ module Plock
         )
       end
 
-      # @raise [UnsupportedError]
       def refuse_to_wait_for_itself(what, options)
         permits = options.share&.limit
         held = permits && permits > 1 ? "all #{permits} permits of #{what}" : what
@@ -265,8 +259,6 @@ module Plock
       end
 
       # @param lease [Lease, nil] nil: others held the key until `wait:` ended
-      # @param share [Share, nil]
-      # @param label [String, nil]
       # @param patience [Float] the call's `wait:`, in seconds
       # @param waited [Float] seconds since the call began
       # @param key [String, Symbol, nil] as the caller named it

@@ -84,8 +84,6 @@ module Plock
 
       def note_name = config.namespace ? "#{NOTE}:#{config.namespace}" : NOTE
 
-      # @param kept [Fingerprint, nil]
-      # @return [ConfigurationError]
       def other_secret(kept)
         ConfigurationError.new(<<~TEXT.tr("\n", " ").strip, code: :other_secret)
           #{own_secret} is not the one that others use in #{config.described} of #{url}

@@ -25,8 +25,6 @@ module Plock
       REPLICAS = (0..100).freeze
 
       class << self
-        # @return [String]
-        # @raise [ArgumentError]
         def key(key)
           name = Symbol === key ? key.name : key
           unless String === name && !name.empty?
@@ -40,17 +38,11 @@ module Plock
                 "use a digest of its parts"
         end
 
-        # @return [Float]
-        # @raise [ArgumentError]
         def ttl(value, name = "ttl:") = seconds(name, value, TTL_MIN)
 
-        # @return [Float]
-        # @raise [ArgumentError]
         def span(name, value) = seconds(name, value, 0.0)
 
         # @param renew [Boolean, Symbol] as {renew} returns it
-        # @return [Float]
-        # @raise [ArgumentError]
         def max_hold(value, renew)
           unless renew
             raise ArgumentError,
@@ -65,7 +57,6 @@ module Plock
         # @param watched [Boolean] does the caller pass `on_lost:`?
         # @return [Boolean, Symbol] `:automatic`: the lease is renewed although the caller passed
         #   neither `renew:` nor `on_lost:`
-        # @raise [ArgumentError]
         def renew(value, automatic:, watched:)
           return value if value == true || value == false
           unless value.nil?
@@ -76,8 +67,6 @@ module Plock
           watched || :automatic
         end
 
-        # @return [#call, :raise]
-        # @raise [ArgumentError]
         # @raise [UnsupportedError] `:raise` under a Fiber scheduler or in a signal handler; any
         #   value outside of the main Ractor
         def on_lost(value, block_given)
@@ -92,9 +81,6 @@ module Plock
         end
 
         # @param unable [Array<Symbol>] the abilities that the store lacks
-        # @return [Symbol]
-        # @raise [ArgumentError]
-        # @raise [UnsupportedError]
         def release(value, unable)
           if value == :background && unable.include?(:background_release)
             unsupported(
@@ -107,9 +93,6 @@ module Plock
         end
 
         # @param unable [Array<Symbol>] the abilities that the store lacks
-        # @return [Integer]
-        # @raise [ArgumentError]
-        # @raise [UnsupportedError]
         def replicas(value, unable)
           if !value.eql?(0) && unable.include?(:replicas)
             unsupported("replicas: is for stores on Redis: here no replica confirms a lease")
@@ -120,16 +103,12 @@ module Plock
                 "replicas: must be an Integer from 0 to #{REPLICAS.last} (got #{value.inspect})"
         end
 
-        # @return [Symbol]
-        # @raise [ArgumentError]
         def on_error(value)
           return value if ON_ERROR.include?(value)
 
           raise ArgumentError, "on_error: must be :release or :keep (got #{value.inspect})"
         end
 
-        # @return [String]
-        # @raise [ArgumentError]
         def label(value)
           text = value.is_a?(Symbol) ? value.name : value
           unless text.is_a?(String)

@@ -25,7 +25,6 @@ module Plock
       #
       # @param ttl [Numeric, Object] may be USUAL, like `wait`
       # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
-      # @param first [GroupAcquisition::Attempt]
       # @return [Object, nil] the block's value; nil: others held a key until `wait` ended
       def go_on_asking(keys, ttl, wait, raises, first, &block)
         options = options_for(block, ttl: ttl, wait: wait)

@@ -19,9 +19,6 @@ module Plock
       HOST_MAX = 80
       private_constant :DIGITS, :TEXT, :VERSION, :NOTE, :HOST_MAX
 
-      # @param secret [String, nil]
-      # @param namespace [String, nil]
-      # @return [String]
       def self.of(secret, namespace)
         secret ? Plock.digest("#{TEXT}#{namespace}", secret)[0, DIGITS] : NONE
       end
@@ -43,7 +40,6 @@ module Plock
         new(value, Time.at(Integer(since, 10)), host, Integer(pid, 10)) if value
       end
 
-      # @return [String]
       attr_reader :value
       # @return [Time] when the note was written
       attr_reader :since
@@ -63,7 +59,6 @@ module Plock
       # @return [Boolean] are the keys hashed without a secret?
       def none? = @value == NONE
 
-      # @return [String]
       def to_s
         secret = none? ? "no secret" : "fingerprint #{value}"
         "#{secret}, noted #{since.utc.strftime("%F %T UTC")} by host #{host} pid #{pid}"

@@ -36,7 +36,6 @@ module Plock
 
       private
 
-      # @param first [Attempt, nil]
       def waiting_for_all(keys, options, block, first = nil)
         asking_for_all(keys, options, block, first, raises: true) do |lease, store_key, count|
           raise_timeout(
@@ -46,14 +45,12 @@ module Plock
         end
       end
 
-      # @param first [Attempt, nil]
       def trying_all(keys, options, block, first = nil)
         asking_for_all(keys, options, block, first, raises: false) { nil }
       end
 
       # @yieldparam lease [Lease] the lease of a key that others held until `wait:` ended. The block
       #   runs only if there is such a key, and this method then returns the block's value
-      # @yieldparam store_key [String]
       # @yieldparam count [Integer] how many keys the caller asked for
       # @param first [Attempt, nil] the first attempt, if it was made in C
       # @param raises [Boolean] does the call raise if others held a key until `wait:` ended?
@@ -79,7 +76,6 @@ module Plock
         end
       end
 
-      # @raise [UnsupportedError]
       def check_own_holds(group, options)
         name = group.names.find { |each| OwnHolds.in_the_way?(self, each, options.share) } or return
 

@@ -7,7 +7,6 @@ module Plock
     #
     # @api private
     class Kind
-      # @return [Symbol]
       attr_reader :name
 
       # @return [String] the end of this kind's store keys
@@ -16,8 +15,6 @@ module Plock
       # @return [Boolean] can a lock of this kind have several holders?
       def shared? = @shared
 
-      # @param store_key [String]
-      # @return [Kind]
       def self.of(store_key)
         ALL.find { |kind| store_key.end_with?(kind.suffix) }
       end

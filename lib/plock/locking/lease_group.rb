@@ -31,7 +31,6 @@ module Plock
       attr_writer :told
 
       # @param leases [Hash{String => Lease}] by store key
-      # @param options [AcquireOptions]
       # @param store [Locking] grants the leases
       # @param first [GroupAcquisition::Attempt, nil] the first attempt, if it was made in C
       def initialize(leases, options, store, first = nil)
@@ -52,13 +51,10 @@ module Plock
         @out_by = Clock.now + WAY_OUT_BUDGET
       end
 
-      # @param name [String]
-      # @return [Lease]
       def [](name)
         @by_name[name]
       end
 
-      # @param store_key [String]
       # @return [Boolean] does one of the leases hold this key?
       def holds?(store_key)
         lease = @by_name[store_key]
@@ -69,10 +65,8 @@ module Plock
       #   nil: no lease has expired
       def over = @names.find { |name| !@by_name[name].hold.valid? }
 
-      # @yieldparam lease [Lease]
       def each_lease(&block) = @leases.each(&block)
 
-      # @return [Integer]
       def size = @leases.size
 
       # @param names [Array<String>] the store keys that the next attempt asks for
@@ -108,8 +102,6 @@ module Plock
       def given = @leases.each(&:given)
 
       # Releases holds that the caller has not received, without reporting an event.
-      #
-      # @raise [Error]
       def give_back
         settle
         taken = @leases.reject(&:over?)

@@ -34,7 +34,6 @@ module Plock
       # Asks for a key's state. It skips the comparison of secrets, which may write a fingerprint.
       #
       # @param key [String, Symbol, nil] as callers name it
-      # @return [Status]
       def look_at(key, store_key)
         people = examine(store_key, Kind.of(store_key).shared?)
         Status.new(key, store_key, people, node_of(store_key))

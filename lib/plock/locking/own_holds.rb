@@ -18,8 +18,6 @@ module Plock
           Thread.current[:plock_own_holds] ||= []
         end
 
-        # @param store [Locking]
-        # @param taken [Lease, LeaseGroup]
         def add(store, taken) = here.push(store, taken)
 
         # @param taken [Lease, LeaseGroup] ignored if it was not added

@@ -33,7 +33,6 @@ module Plock
       end
 
       # @param lock [Object] identifies the lock, as a Hash key
-      # @return [Lease, nil]
       def find(lock)
         lease = at(@places[lock])
         lease if lease&.valid?

@@ -11,7 +11,6 @@ module Plock
       # A release that fails does not stop the others. Neither does an interrupt, which can arrive
       # here because interrupts are not masked under a Fiber scheduler.
       #
-      # @param holds [Array<Object>]
       # @param raises [Boolean] raise the first failure, after all releases have been tried?
       # @param later [#call, nil] after an interrupt, releases each hold that this method had not
       #   yet tried to release; nil: the block releases these holds too
@@ -19,7 +18,6 @@ module Plock
       # @yieldreturn [Boolean, nil] was the hold still ours? nil: it had already been released or
       #   handed over
       # @return [Array<Boolean, nil>] the block's answers; true for a release that failed
-      # @raise [UnavailableError]
       def self.call(holds, raises: true, later: nil, &release)
         failure = nil
         left = holds.dup

@@ -22,8 +22,6 @@ module Plock
       # @return [String] the share in the form that the engine reads
       attr_reader :to_str
 
-      # @param mode [String]
-      # @param limit [Integer, nil]
       def initialize(mode, limit)
         @mode = mode
         @limit = limit
@@ -34,8 +32,6 @@ module Plock
       READ = new("r", nil)
       WRITE = new("w", 1)
 
-      # @param permits [Integer]
-      # @return [Share]
       def self.of(permits) = new("s", permits)
 
       # @return [Symbol, nil] the name of the mode; nil: a permit of a semaphore

@@ -10,9 +10,6 @@ module Plock
       attr_reader :key
 
       # @api private
-      # @param store [Locking]
-      # @param key [String, Symbol]
-      # @param store_key [String]
       def initialize(store, key, store_key)
         @store = store
         @key = key.frozen? ? key : key.dup.freeze
@@ -37,7 +34,6 @@ module Plock
       def place = Status.new(@key, @store_key, nil)
 
       # @param way [Symbol] the method of {Acquisition}: `:acquiring` or `:trying`
-      # @param options [Hash{Symbol => Object}]
       def ask(way, share, options, &block)
         if block_given? && plain?(options)
           value =

@@ -33,8 +33,7 @@ module Plock
 
       # @return [String] the prefix of this store's keys
       attr_reader :prefix
-      # @return [String, nil]
-      attr_reader :namespace
+      attr_reader :namespace, :logger
       # @return [String] the fingerprint of the secret, see {Fingerprint}
       attr_reader :fingerprint
       # @return [String, nil] where the secret was found; nil: there is no secret
@@ -43,19 +42,12 @@ module Plock
       attr_reader :ttl, :wait
       # @return [Symbol] `:wait` or `:background`
       attr_reader :release
-      # @return [#warn, nil]
-      attr_reader :logger
 
       # Removes the OPTIONS from the Hash, and makes a configuration of them.
-      #
-      # @param options [Hash{Symbol => Object}]
-      # @return [StoreConfig]
-      # @raise [ConfigurationError]
       def self.extract(options)
         new(**OPTIONS.to_h { |name| [name, options.delete(name)] }.compact)
       end
 
-      # @raise [ConfigurationError]
       def initialize(
         namespace: nil, secret: nil, secret_origin: "the configuration", ttl: DEFAULT_TTL,
         wait: DEFAULT_WAIT, release: :wait, logger: nil
@@ -79,14 +71,11 @@ module Plock
       def for_cluster = dup.begin_hash_tags.freeze
 
       # @param key [String, Symbol] as a caller names it
-      # @param kind [Kind]
       # @return [String] the key's name in the store
-      # @raise [ArgumentError]
       def store_key(key, kind = Kind::LOCK)
         Plock.store_key(@prefix, Arguments.key(key), @secret) << kind.suffix
       end
 
-      # @param store [Locking]
       # @return [PlainCalls] the settings with which the binding makes the calls of {Direct}
       def plain_calls(store)
         renewed, limited = [true, false].map { |renew| AcquireOptions.plain(store, renew) }

@@ -61,16 +61,12 @@ module Plock
 
     class << self
       # @api private
-      # @param url [String]
-      # @return [Boolean]
       def opens?(url) = url.start_with?(SCHEME)
 
       # @api private
       # @param url [String] `local:`, or `local:/path/to/file`, with or without `?keys=`
       # @param keys [Integer, nil] how many keys can be held or waited for at a time; nil: as many
       #   as the file was made for
-      # @param config [Locking::StoreConfig]
-      # @return [LocalStore]
       # @raise [ConfigurationError] the URL or the number is invalid, or the file cannot be used;
       #   the message says why
       def open(url, keys, config) = attach(*place(url, keys)).introduce(config)

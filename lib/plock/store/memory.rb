@@ -27,7 +27,6 @@ module Plock
       # The key that {MemoryStore#take!} took.
       class Taken
         # @api private
-        # @param lease [MemoryLease]
         def initialize(lease)
           @lease = lease
         end

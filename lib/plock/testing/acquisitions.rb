@@ -8,8 +8,6 @@ module Plock
     #
     # @api private
     class Acquisitions
-      # @yield
-      # @return [Acquisitions]
       def self.during
         seen = Thread::Queue.new
         subscription = Plock.subscribe(:acquire) { |event| seen << event.key }

@@ -15,7 +15,6 @@ module Plock
       [FORMAT, fence, *[key, token].map { |text| [text].pack("m0") }].join(":")
     end
 
-    # @param dump [String]
     # @return [Array(String, String, Integer)] key, token and fence
     # @raise [ArgumentError] `dump` was not written by {#dump}
     def self.read(dump)

@@ -19,7 +19,6 @@ module Plock
     LOOK_S = 0.001
     private_constant :MODE, :FOREIGN_WRITE, :BYTES_MAX, :PATIENCE_S, :LOOK_S
 
-    # @param path [String]
     def initialize(path)
       @path = path
     end
@@ -27,9 +26,7 @@ module Plock
     # Keeps the note if there is none yet, or if `replace` is true.
     #
     # @param note [String] an empty String only reads the existing note
-    # @param replace [Boolean]
     # @return [String, nil] the note that is kept
-    # @raise [Error]
     def keep(note, replace)
       open_file(note.empty? ? 0 : File::CREAT) do |file|
         kept = file.read(BYTES_MAX).to_s.chomp

@@ -26,7 +26,6 @@ module Plock
       @knowing = BriefMutex.new
 
       # @param name [String] the same name gives the same backend; an empty name gives a new backend
-      # @return [MemoryBackend]
       def self.named(name)
         return new if name.empty?
 
@@ -81,7 +80,6 @@ module Plock
 
       # Runs the block under the mutex, with interrupts masked.
       #
-      # @yieldparam now [Float]
       # @return [Object] the block's value
       def enter
         super do
@@ -94,15 +92,11 @@ module Plock
 
       # Like {#enter}, but passes one lock to the block. The lock is brought up to date first.
       #
-      # @yieldparam lock [MemoryLock]
-      # @yieldparam now [Float]
       # @return [Object] the block's value
       def with(key) = with_all([key]) { |(lock), now| yield lock, now }
 
       # Like {#with}, but for several locks. After the block, idle locks are forgotten.
       #
-      # @yieldparam locks [Array<MemoryLock>]
-      # @yieldparam now [Float]
       # @return [Object] the block's value
       def with_all(keys)
         enter do |now|
@@ -125,7 +119,6 @@ module Plock
         end
       end
 
-      # @return [Array<String>]
       def held_keys
         enter do |now|
           catch_up(now)
@@ -134,8 +127,6 @@ module Plock
       end
 
       # Moves the clock forward, from one event to the next.
-      #
-      # @param seconds [Float]
       def advance(seconds)
         enter do |start|
           while (due = next_event) && due <= start + seconds
@@ -165,7 +156,6 @@ module Plock
         end
       end
 
-      # @raise [UnavailableError]
       def check_reach
         return unless @down
 
@@ -182,7 +172,6 @@ module Plock
         end
       end
 
-      # @return [Integer]
       def next_fence(now)
         wall = Clock.wall + now - Clock.now
         @fence = [@fence + 1, (wall * MICROSECONDS).round].max

@@ -57,7 +57,6 @@ module Plock
         vacate(lease, now)
       end
 
-      # @return [MemoryLease, nil]
       def held_by(token) = @holders.find { |lease| lease.token == token }
 
       # Puts the heir in the lease's place among the holders.
