@@ -60,12 +60,10 @@ module Plock
     def logger = @configuration&.logger
 
     # @api private
-    # @return [Object] the block's value
-    def inspect_configuration = yield(configuration)
-
-    # @api private
-    # @return [Hash{Symbol => Object}, nil] `log` of the configuration
-    def log_settings = @configuration&.log
+    # @return [Configuration] the configuration of the default store, which need not be open
+    def configuration
+      @configuration ||= Configuration.new
+    end
 
     # Calls the block for the events of leases in this process. The block runs on the thread that
     # causes the event. If a native thread causes the event, the block runs on one of plock's Ruby
@@ -162,14 +160,6 @@ module Plock
     def break(key) = store.break(key)
 
     # @api private
-    # Opens a store at another place. The new store names its keys as the default store does.
-    def open_at(url) = configuration.open_at(url)
-
-    # @api private
-    # @return [Locking::StoreConfig] the settings of the configured store, which need not be open
-    def store_config = configuration.store_config
-
-    # @api private
     # Replaces the default store. nil makes the configured store the default store again.
     #
     # @return [Store, nil] the previous default store
@@ -194,10 +184,6 @@ module Plock
       raise if inside || CHANGES.owned?
 
       (Background.launch { store } || raise).value
-    end
-
-    def configuration
-      @configuration ||= Configuration.new
     end
   end
 end

@@ -33,7 +33,7 @@ module Plock
       # @return [Object, MemoryStore] the block's value; without a block, the store
       # @raise [ConfigurationError] one of these settings is invalid
       def install
-        store = MemoryStore.new("", Plock.store_config)
+        store = MemoryStore.new("", Plock.configuration.store_config)
         MemoryBackend.clear_all unless @inside
         before = Plock.replace_store(store)
         return store unless block_given?

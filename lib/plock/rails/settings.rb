@@ -68,11 +68,10 @@ module Plock
       def verify
         return if ENV[BUILD_VARIABLE]
 
-        Plock.inspect_configuration do |configuration|
-          refuse_empty(configuration)
-          name, error = configuration.first_fault
-          refuse(origin(name, configuration), name, error.message.sub(CALL, "")) if name
-        end
+        configuration = Plock.configuration
+        refuse_empty(configuration)
+        name, error = configuration.first_fault
+        refuse(origin(name, configuration), name, error.message.sub(CALL, "")) if name
       end
 
       private

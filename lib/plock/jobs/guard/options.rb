@@ -35,7 +35,7 @@ module Plock
       class << self
         # Guards that name the same URL share one store.
         def at(url)
-          @opening.hold { @opened[url] ||= Plock.open_at(url) }
+          @opening.hold { @opened[url] ||= Plock.configuration.open_at(url) }
         end
 
         # Forgets the stores, for the end of a test.
