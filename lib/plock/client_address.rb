@@ -106,8 +106,7 @@ module Plock
       end
 
       def of_sentinels(config)
-        role = config.instance_variable_get(:@role)
-        refuse_replicas(role)
+        refuse_replicas(config.instance_variable_get(:@role))
         sentinels = given_sentinels(config)
         sentinel = sentinels.first
         refuse(config, "sentinels at Unix sockets") if sentinels.any?(&:path)
@@ -220,18 +219,16 @@ module Plock
         options[:database] = Integer(database) unless database.to_i.zero?
         parameters = tls ? TLSParameters.read(tls) : {}
         options.update(parameters)
-        return new("unix://#{escape(File.expand_path(path))}", options) if path
-
         scheme = tls ? "rediss" : "redis"
-        places = (cluster || sentinels || [[host, port]]).map { |place| place_of(*place) }.join(",")
-        return new("#{scheme}+cluster://#{places}", options) if cluster
-        return new("#{scheme}://#{places}", options) unless sentinels
+        return new("#{scheme}+cluster://#{places_of(cluster)}", options) if cluster
+        return new("unix://#{escape(File.expand_path(path))}", options) if path
+        return new("#{scheme}://#{place_of(host, port)}", options) unless sentinels
 
         of_theirs = credentials(sentinel_username, sentinel_password)
         of_theirs[:tls] = !!sentinel_tls unless !!sentinel_tls == !!tls
         of_theirs.update(TLSParameters.of_sentinels(sentinel_tls, parameters)) if sentinel_tls
         options.update(of_theirs.transform_keys { |key| :"sentinel_#{key}" })
-        new("#{scheme}+sentinel://#{places}/#{escape(name)}", options)
+        new("#{scheme}+sentinel://#{places_of(sentinels)}/#{escape(name)}", options)
       end
 
       def credentials(username, password)
@@ -240,6 +237,8 @@ module Plock
         options[:password] = password.to_s if password
         options
       end
+
+      def places_of(nodes) = nodes.map { |node| place_of(*node) }.join(",")
 
       def place_of(host, port)
         host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
