@@ -93,7 +93,7 @@ module Plock
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
           on_lost: on_lost, label: label, release: release, replicas: replicas
         )
-      acquiring(key, config.store_key(key), options, block)
+      acquiring(key, config.store_key(key), options, block, raises: true)
     end
 
     # Like {#acquire}, but returns nil if the key is held.
@@ -125,7 +125,7 @@ module Plock
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
           on_lost: on_lost, label: label, release: release, replicas: replicas
         )
-      trying(key, config.store_key(key), options, block)
+      acquiring(key, config.store_key(key), options, block, raises: false)
     end
 
     # Waits for several keys, and holds either all of them or none while the block runs. In all
@@ -167,7 +167,7 @@ module Plock
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
           on_lost: on_lost, label: label, replicas: replicas
         )
-      waiting_for_all(keys, options, block)
+      acquiring_all(keys, options, block, raises: true)
     end
 
     # Like {#acquire_all}, but returns nil if one of the keys is held.
@@ -193,7 +193,7 @@ module Plock
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
           on_lost: on_lost, label: label, replicas: replicas
         )
-      trying_all(keys, options, block)
+      acquiring_all(keys, options, block, raises: false)
     end
 
     # A lock that up to `permits:` holders share. It is independent of locks of other kinds on the
@@ -255,9 +255,9 @@ module Plock
       options = options_for(
         block, ttl: span, wait: 0, renew: true, at_least: span, label: label, replicas: replicas
       )
-      trying(
+      acquiring(
         key, config.store_key(key, Kind::ONCE), options,
-        ->(lease) { Once.new(true, run_once(lease, options, keeps, block)) }
+        ->(lease) { Once.new(true, run_once(lease, options, keeps, block)) }, raises: false
       ) || Once.not_run
     end
 

@@ -90,7 +90,7 @@ module Plock
     # @return [nil]
     # @raise (see #synchronize)
     def enter
-      again || begin_tenure(:acquiring)
+      again || begin_tenure(raises: true)
       nil
     end
     alias mon_enter enter
@@ -100,7 +100,7 @@ module Plock
     # @return [Boolean] is this fiber inside now?
     # @raise [LeaseLost] this fiber is already inside, but its lease was lost
     # @raise [Error] the store failed
-    def try_enter = again || begin_tenure(:trying, wait: 0)
+    def try_enter = again || begin_tenure(raises: false, wait: 0)
     alias mon_try_enter try_enter
     alias try_mon_enter try_enter
 
@@ -195,7 +195,7 @@ module Plock
     # hold.
     #
     # @return [Boolean] has this fiber entered?
-    def begin_tenure(way, **options)
+    def begin_tenure(raises:, **options)
       store = self.store
       acquire_options = store.new_options(nil).with(**@options, **options)
       lease = Lease.new(@key, acquire_options)
@@ -204,8 +204,8 @@ module Plock
         Locking::OwnHolds.add(store, lease)
       end
       !Locking::Acquisition.handing_out(entered, -> { give_back(lease) }) do
-        store.public_send(
-          way, @key, store.config.store_key(@key), acquire_options, nil, lease: lease
+        store.acquiring(
+          @key, store.config.store_key(@key), acquire_options, nil, raises: raises, lease: lease
         )
       end.nil?
     end

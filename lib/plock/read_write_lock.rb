@@ -45,7 +45,7 @@ module Plock
     #   block has not run.
     # @raise [UnsupportedError] this fiber already writes, or it already reads and passes no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
-    def read(**options, &block) = share(:acquiring, Locking::Share::READ, options, &block)
+    def read(**options, &block) = share(Locking::Share::READ, options, raises: true, &block)
 
     # Waits until the caller can write, and holds the only lease while the block runs.
     #
@@ -55,7 +55,7 @@ module Plock
     # @raise [TimeoutError] others read or wrote until `wait:` ended. The block has not run.
     # @raise [UnsupportedError] this fiber already reads or writes, so it would wait for itself
     # @raise [ArgumentError, Error] as {Locking#acquire} does
-    def write(**options, &block) = share(:acquiring, Locking::Share::WRITE, options, &block)
+    def write(**options, &block) = share(Locking::Share::WRITE, options, raises: true, &block)
 
     # Like {#read}, but returns nil if the caller cannot read now.
     #
@@ -66,7 +66,7 @@ module Plock
     #   block, the block's value, or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#read}, except {TimeoutError}
     def try_read(wait: 0, **options, &block)
-      share(:trying, Locking::Share::READ, { wait: wait, **options }, &block)
+      share(Locking::Share::READ, { wait: wait, **options }, raises: false, &block)
     end
 
     # Like {#write}, but returns nil if the caller cannot write now.
@@ -78,7 +78,7 @@ module Plock
     #   or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#write}, except {TimeoutError}
     def try_write(wait: 0, **options, &block)
-      share(:trying, Locking::Share::WRITE, { wait: wait, **options }, &block)
+      share(Locking::Share::WRITE, { wait: wait, **options }, raises: false, &block)
     end
 
     # @return [String]
@@ -86,12 +86,12 @@ module Plock
 
     private
 
-    def share(way, share, options, &block)
+    def share(share, options, raises:, &block)
       own = Locking::OwnHolds.find(@store, @store_key) || Locking::OwnShares.find(@id)
       return go_on_with(own, share, options, block) if own
-      return ask(way, share, options, &block) if block_given?
+      return ask(share, options, raises: raises, &block) if block_given?
 
-      ask(way, share, options)&.tap { |lease| Locking::OwnShares.here.add(@id, lease) }
+      ask(share, options, raises: raises)&.tap { |lease| Locking::OwnShares.here.add(@id, lease) }
     end
 
     def go_on_with(own, share, options, block)

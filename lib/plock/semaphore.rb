@@ -48,7 +48,7 @@ module Plock
     # @example
     #   lease = Plock.semaphore("exports", permits: 2).acquire(renew: true)
     #   lease.release # => true
-    def acquire(**options, &block) = ask(:acquiring, @share, options, &block)
+    def acquire(**options, &block) = ask(@share, options, raises: true, &block)
 
     # Like {#acquire}, but returns nil if all permits are taken.
     #
@@ -62,7 +62,7 @@ module Plock
     # @example
     #   Plock.semaphore("thumbnails", permits: 4).try_acquire { render } || head(:too_many_requests)
     def try_acquire(wait: 0, **options, &block)
-      ask(:trying, @share, { wait: wait, **options }, &block)
+      ask(@share, { wait: wait, **options }, raises: false, &block)
     end
 
     # @return [String]

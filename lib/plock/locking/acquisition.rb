@@ -35,21 +35,31 @@ module Plock
         AcquireOptions.new(config, block, share, unable, store: self)
 
       # @api private
+      # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
       # @param lease [Lease] receives the hold
+      # @return [Object, Lease, nil] nil: others held the key until `wait:` ended
       # @raise [UnsupportedError] this fiber would wait for itself
-      def acquiring(key, store_key, options, block, lease: nil)
-        if options.wait.positive? && OwnHolds.in_the_way?(self, store_key, options.share)
+      def acquiring(key, store_key, options, block, raises:, lease: nil)
+        if raises && options.wait.positive? && OwnHolds.in_the_way?(self, store_key, options.share)
           refuse_to_wait_for_itself(key.inspect, options)
         end
-        asking(key, store_key, options, block, lease) do |own|
-          raise_timeout(key.inspect, key, store_key, options.wait, own)
-        end
-      end
+        started = Clock.now if Events.listening
+        alarm = LossAlarm.for_leases if options.raises?
+        lease ||= Lease.new(key, options, alarm)
+        taking(lease, lease, options, alarm, block) do
+          telling_of_call(started, lease, store_key, options) do
+            fill(lease, store_key, options, options.wait)
+            # A holder of this key has the same secret, because a different secret makes a different
+            # store key. So a refused call need not compare secrets.
+            agree if !@agreed && lease.hold
+            tell_of_asking(lease, store_key, options, Clock.now - started) if started
+            lease.hold
+          end
+          next if lease.hold
+          return unless raises
 
-      # @api private
-      # @return [Object, Lease, nil] nil: others held the key until `wait:` ended
-      def trying(key, store_key, options, block, lease: nil)
-        asking(key, store_key, options, block, lease) { nil }
+          raise_timeout(key.inspect, key, store_key, options.wait, lease.waited_with)
+        end
       end
 
       # @api private
@@ -60,8 +70,7 @@ module Plock
       # @param renews [Boolean] is the lease renewed even if there is a `ttl`?
       # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
       # @return [Object, nil] the block's value; nil: another holder kept the key until `wait`
-      #   ended; PlainCalls::UNDONE: nothing was done, so the caller must use {#acquiring} or
-      #   {#trying}
+      #   ended; PlainCalls::UNDONE: nothing was done, so the caller must use {#acquiring}
       def with_lease(key, store_key, share, ttl, wait, renews, raises, &block)
         return PlainCalls::UNDONE unless @plain
 
@@ -110,28 +119,6 @@ module Plock
           end
         raise UnsupportedError,
               "this fiber holds #{held} already, and would wait for itself: #{advice}"
-      end
-
-      # Yields only if others held the key until `wait:` ended. In that case this method returns
-      # the block's value.
-      #
-      # @yieldparam token [String, nil] the token that the caller waited with; nil: the store does
-      #   not return it
-      def asking(key, store_key, options, block, lease = nil)
-        started = Clock.now if Events.listening
-        alarm = LossAlarm.for_leases if options.raises?
-        lease ||= Lease.new(key, options, alarm)
-        taking(lease, lease, options, alarm, block) do
-          telling_of_call(started, lease, store_key, options) do
-            fill(lease, store_key, options, options.wait)
-            # A holder of this key has the same secret, because a different secret makes a different
-            # store key. So a refused call need not compare secrets.
-            agree if !@agreed && lease.hold
-            tell_of_asking(lease, store_key, options, Clock.now - started) if started
-            lease.hold
-          end
-          return yield(lease.waited_with) unless lease.hold
-        end
       end
 
       # @param patience [Float] seconds to wait for the key

@@ -28,9 +28,7 @@ module Plock
       # @return [Object, nil] the block's value; nil: others held a key until `wait` ended
       def go_on_asking(keys, ttl, wait, raises, first, &block)
         options = options_for(block, ttl: ttl, wait: wait)
-        return trying_all(keys, options, block, first) unless raises
-
-        waiting_for_all(keys, options, block, first)
+        acquiring_all(keys, options, block, first, raises: raises)
       end
 
       private

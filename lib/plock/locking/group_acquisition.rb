@@ -36,25 +36,9 @@ module Plock
 
       private
 
-      def waiting_for_all(keys, options, block, first = nil)
-        asking_for_all(keys, options, block, first, raises: true) do |lease, store_key, count|
-          raise_timeout(
-            "#{lease.key.inspect}, one of #{count} keys,", lease.key, store_key, options.wait,
-            lease.waited_with
-          )
-        end
-      end
-
-      def trying_all(keys, options, block, first = nil)
-        asking_for_all(keys, options, block, first, raises: false) { nil }
-      end
-
-      # @yieldparam lease [Lease] the lease of a key that others held until `wait:` ended. The block
-      #   runs only if there is such a key, and this method then returns the block's value
-      # @yieldparam count [Integer] how many keys the caller asked for
       # @param first [Attempt, nil] the first attempt, if it was made in C
-      # @param raises [Boolean] does the call raise if others held a key until `wait:` ended?
-      def asking_for_all(keys, options, block, first, raises:)
+      # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
+      def acquiring_all(keys, options, block, first = nil, raises:)
         began = first&.began || now
         started = Clock.now if Events.listening
         alarm = LossAlarm.for_leases if options.raises?
@@ -72,7 +56,11 @@ module Plock
           next unless missing
 
           group.patience_is_over
-          return yield(group[missing], missing, group.size)
+          return unless raises
+
+          lease = group[missing]
+          raise_timeout("#{lease.key.inspect}, one of #{group.size} keys,", lease.key, missing,
+                        options.wait, lease.waited_with)
         end
       end
 

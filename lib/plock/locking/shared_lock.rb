@@ -20,7 +20,7 @@ module Plock
       #
       # @return [Status]
       # @raise [Error] the request to the store failed
-      def status = @store.status(place)
+      def status = @store.status(Status.new(@key, @store_key, nil))
 
       # Takes the lock away from all its holders. Each of them learns of the loss as {Lease#lost?}
       # describes.
@@ -31,19 +31,19 @@ module Plock
 
       private
 
-      def place = Status.new(@key, @store_key, nil)
-
-      # @param way [Symbol] the method of {Acquisition}: `:acquiring` or `:trying`
-      def ask(way, share, options, &block)
+      # @param raises [Boolean] as for {Acquisition#acquiring}
+      def ask(share, options, raises:, &block)
         if block_given? && plain?(options)
           value =
             @store.with_lease(
               @key, @store_key, share, options.fetch(:ttl, USUAL), options.fetch(:wait, USUAL),
-              false, way == :acquiring, &block
+              false, raises, &block
             )
           return value unless PlainCalls::UNDONE.equal?(value)
         end
-        @store.public_send(way, @key, @store_key, options_for(share, options, block), block)
+        @store.acquiring(
+          @key, @store_key, options_for(share, options, block), block, raises: raises
+        )
       end
 
       def options_for(share, options, block) = @store.new_options(block, share).with(**options)

@@ -52,8 +52,9 @@ class RemoteLock
       lease = Plock::Lease.new(name, options)
       keep = ->(_ours) { Holdings.add(place(store, key), lease) }
       Plock::Locking::Acquisition.handing_out(keep, -> { give_up(lease, undo) }) do
-        store.trying(name, config.store_key(name), options, nil, lease: lease) &&
-          yield(lease)
+        store.acquiring(
+          name, config.store_key(name), options, nil, raises: false, lease: lease
+        ) && yield(lease)
       end || false
     end
 
