@@ -14,8 +14,6 @@ module Plock
       # Starts a thread without the interrupt masks that it would inherit from the caller. With some
       # masks, the thread could not be killed, and would not end with the process.
       #
-      # @param name [String, nil] the thread's name, as debuggers show it
-      # @yield on the new thread
       # @return [Thread, nil] nil if the process is ending, because Ruby then starts no more
       #   threads
       # @raise [ThreadError] the system cannot create another thread

@@ -54,7 +54,6 @@ module Plock
       attr_reader :calls
 
       # @api private
-      # @return [Object] the subscription
       def add(subscription)
         replace { |present| present.include?(subscription) ? present : present + [subscription] }
         subscription

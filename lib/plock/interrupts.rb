@@ -24,13 +24,11 @@ module Plock
   #   once, so a signal handler that raises can still cut the block short.
   #   @yield
   #   @return [Object] the block's value
-  #   @api private
   #
   # @!method self.complete
   #   Runs the block, which is a cleanup, to its end. In an `ensure`, call this method first.
   #   @yield the cleanup, which must take only a moment
   #   @return [Object] the block's value
-  #   @api private
   #
   # @!method self.finally(cleanup)
   #   Runs the block and then the cleanup, on every way out of the block. No interrupt comes
@@ -39,7 +37,6 @@ module Plock
   #     anything
   #   @yield
   #   @return [Object] the block's value
-  #   @api private
   module Interrupts
   end
 end

@@ -61,8 +61,6 @@ module Plock
     attr_reader :error
 
     # Runs a block, which must contain the acquire, the call to {#hearing} and the release.
-    #
-    # @return [Object] the block's value
     def around
       Thread.handle_interrupt(@deaf) do
         yield
@@ -73,8 +71,6 @@ module Plock
 
     # Runs the block, in which the error can arrive. If the error came before the block could begin,
     # this method raises it at once, and does not run the block.
-    #
-    # @return [Object] the block's value
     def hearing(&block)
       early = Thread.handle_interrupt(UNINTERRUPTED) { enter }
       raise early if early

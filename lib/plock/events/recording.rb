@@ -13,14 +13,12 @@ module Plock
     module Recording
       include AfreshInChild
 
-      # @api private
       def start
         enter { @recording = true }
         Events.add(self)
         self
       end
 
-      # @api private
       def wants?(name) = self.class::HANDLERS.key?(name)
 
       private

@@ -14,8 +14,6 @@ module Plock
 
       # Releases the lease at the end of its block. Raises nothing, because the block's value or
       # exception must reach the caller.
-      #
-      # @api private
       def finish
         return if over?
 
@@ -28,7 +26,6 @@ module Plock
       # Records the outcome of a release that C code made at the end of a block. Called only if that
       # release failed, or if a lease of the block was no longer held.
       #
-      # @api private
       # @param answer [Boolean, nil, Error] the store's answer, as for {#released}; an Error if the
       #   release failed
       def end_of_block(answer)
@@ -42,7 +39,6 @@ module Plock
         warn_if_lost
       end
 
-      # @api private
       # @return [Boolean] is there nothing to release?
       def over? = @hold.nil? || @released || @given_away || @hold.inherited?
 
@@ -50,7 +46,6 @@ module Plock
       # and fibers wait here until that release has ended, or until the lease is handed over or
       # expires. The caller must call {#release_over} in an `ensure`.
       #
-      # @api private
       # @return [Float, nil] seconds for which the lease was held, or 0.0 if there is no
       #   subscriber; nil: the lease had already been released or handed over
       def releasing
@@ -68,14 +63,12 @@ module Plock
         Events.listening ? held_for : 0.0
       end
 
-      # @api private
       def release_over
         @releaser = nil if @releaser.equal?(Fiber.current)
       end
 
       # Records the store's answer to a release.
       #
-      # @api private
       # @param ours [Boolean, nil] nil: the lease had already been released or handed over
       # @param held_for [Float, nil] as {#releasing} returned it
       # @return [Boolean] was the lease still held?
@@ -87,7 +80,6 @@ module Plock
         ours ? true : false
       end
 
-      # @api private
       # @param received [Boolean] has the caller received the lease?
       # @return [Float] seconds for which the key must still stay taken
       def left_to_keep(received = @options.used)
@@ -99,7 +91,6 @@ module Plock
         end
       end
 
-      # @api private
       # @param error [Exception, nil] why the release failed; nil: this is not known
       # @param held_for [Float, nil] as {#releasing} returned it
       def tell_of_failure(error, held_for)
@@ -113,7 +104,6 @@ module Plock
       # fiber is stopped, or if a signal handler raises. The store continues the release. Records
       # nothing if the lease is still valid: then the release had not begun, and can be repeated.
       #
-      # @api private
       # @param held_for [Float, nil] as {#releasing} returned it; nil: no release began
       # @param before [Exception, nil] the exception that was being raised when the release began
       def cut_off(held_for, before)

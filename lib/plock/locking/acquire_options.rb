@@ -39,7 +39,6 @@ module Plock
       end
 
       # @param config [StoreConfig] the defaults
-      # @param block [Proc, nil] the block of the call
       # @param unable [Array<Symbol>] the abilities that the store lacks
       def initialize(config, block, share = nil, unable = [], store: nil)
         @config = config
@@ -78,7 +77,6 @@ module Plock
         @used = true
       end
 
-      # @return [#warn, nil] the store's logger
       def logger = @config.logger
 
       # @return [Boolean] must a loss or a renewal of the lease be reported?

@@ -28,13 +28,10 @@ module Plock
 
       private_constant :EXAMINE_BUDGET
 
-      # @api private
-      # @param block [Proc, nil] the block of the call
       # @return [AcquireOptions] the caller must still add the keywords of the call
       def new_options(block, share = nil) =
         AcquireOptions.new(config, block, share, unable, store: self)
 
-      # @api private
       # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
       # @param lease [Lease] receives the hold
       # @return [Object, Lease, nil] nil: others held the key until `wait:` ended
@@ -62,7 +59,6 @@ module Plock
         end
       end
 
-      # @api private
       # Acquires for a block of a {SharedLock} or {Monitor}, if the store can do so in C.
       #
       # @param store_key [String, nil] nil: the store key of a plain lock on the key
@@ -77,7 +73,6 @@ module Plock
         acquire_directly(@plain, key, store_key, share, ttl, wait, renews, raises, &block)
       end
 
-      # @api private
       # Adopts a dump, and hands the lease over again for `span` seconds under the token of another
       # dump. From then on, only that other dump can be adopted. The caller must make sure that
       # only one process at a time uses either dump.

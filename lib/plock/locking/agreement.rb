@@ -51,7 +51,6 @@ module Plock
       # @api private
       # @return [Fingerprint, nil] the kept fingerprint if it belongs to a different secret, else
       #   nil
-      # @raise [Error] the request to the store failed
       def other_fingerprint
         return unless can?(:compares_secrets)
 
@@ -63,9 +62,6 @@ module Plock
 
       # Compares the secret with the one that other processes use. This costs one request, at the
       # store's first use.
-      #
-      # @raise [ConfigurationError] other processes use a different secret
-      # @raise [Error] the request to the store failed
       def agree
         return agreed unless can?(:compares_secrets)
 

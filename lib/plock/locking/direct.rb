@@ -19,7 +19,6 @@ module Plock
         @plain &&= config.plain_calls(self)
       end
 
-      # @api private
       # Continues in Ruby a call for several keys whose first attempt, in C, did not acquire all
       # of them.
       #

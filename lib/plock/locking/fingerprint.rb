@@ -41,12 +41,8 @@ module Plock
       end
 
       attr_reader :value
-      # @return [Time] when the note was written
-      attr_reader :since
-      # @return [String] the host that wrote the note
-      attr_reader :host
-      # @return [Integer] the pid of the process that wrote the note
-      attr_reader :pid
+      # When, and by which process, the note was written.
+      attr_reader :since, :host, :pid
 
       def initialize(value, since, host, pid)
         @value = value
@@ -56,7 +52,6 @@ module Plock
         freeze
       end
 
-      # @return [Boolean] are the keys hashed without a secret?
       def none? = @value == NONE
 
       def to_s

@@ -18,7 +18,6 @@ module Plock
       # @param prefix [String] of the store keys
       # @return [Array(Array<String>, Object)] store keys, and the cursor of the next step or nil
       # @raise [UnsupportedError] the store cannot list its keys
-      # @raise [Error] the request to the store failed
       def list_keys(cursor = nil, prefix: config.prefix) = keys_after(prefix, cursor)
 
       # Like {Locking#each_lock}, but stops when the time is over, even if there are very many

@@ -13,7 +13,6 @@ module Plock
     # @api private
     module OwnHolds
       class << self
-        # @return [Array] the Array of the calling fiber
         def here
           Thread.current[:plock_own_holds] ||= []
         end

@@ -31,11 +31,7 @@ module Plock
         DEFAULT_TTL, DEFAULT_WAIT, :wait, nil
       ).freeze
 
-      # @return [String] the prefix of this store's keys
-      attr_reader :prefix
-      attr_reader :namespace, :logger
-      # @return [String] the fingerprint of the secret, see {Fingerprint}
-      attr_reader :fingerprint
+      attr_reader :prefix, :namespace, :fingerprint, :logger
       # @return [String, nil] where the secret was found; nil: there is no secret
       attr_reader :secret_origin
       # @return [Float] seconds
@@ -90,7 +86,6 @@ module Plock
         store_key.start_with?(@prefix) && DIGEST.match?(store_key.delete_prefix(@prefix))
       end
 
-      # @return [Boolean] are keys hashed with a secret?
       def secret? = !@secret.nil?
 
       # @param kept [Fingerprint, nil] the fingerprint in the store; nil: the store keeps none

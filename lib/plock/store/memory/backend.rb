@@ -79,8 +79,6 @@ module Plock
       def real(time) = time - @offset
 
       # Runs the block under the mutex, with interrupts masked.
-      #
-      # @return [Object] the block's value
       def enter
         super do
           value = yield now
@@ -91,13 +89,9 @@ module Plock
       end
 
       # Like {#enter}, but passes one lock to the block. The lock is brought up to date first.
-      #
-      # @return [Object] the block's value
       def with(key) = with_all([key]) { |(lock), now| yield lock, now }
 
       # Like {#with}, but for several locks. After the block, idle locks are forgotten.
-      #
-      # @return [Object] the block's value
       def with_all(keys)
         enter do |now|
           locks = keys.map { |key| @locks[key] || MemoryLock.new(key, self) }
