@@ -255,10 +255,14 @@ module Plock
       options = options_for(
         block, ttl: span, wait: 0, renew: true, at_least: span, label: label, replicas: replicas
       )
-      acquiring(
-        key, config.store_key(key, Kind::ONCE), options,
-        ->(lease) { Once.new(true, run_once(lease, options, keeps, block)) }, raises: false
-      ) || Once.not_run
+      run = ->(lease) do
+        options.used = keeps
+        value = block.call(lease)
+        options.used = true
+        Once.new(true, value)
+      end
+      acquiring(key, config.store_key(key, Kind::ONCE), options, run, raises: false) ||
+        Once.new(false, nil)
     end
 
     # Takes over a lease that another process handed over with {Lease#dump}. The adoption gives
@@ -386,13 +390,6 @@ module Plock
       return [key.key, key.store_key] if key.is_a?(Status)
 
       [key, config.store_key(key)]
-    end
-
-    def run_once(lease, options, keeps, block)
-      options.used = keeps
-      value = block.call(lease)
-      options.used = true
-      value
     end
   end
 end

@@ -23,12 +23,5 @@ module Plock
 
     # @return [String]
     def inspect = "#<#{self.class} #{@ran ? "ran" : "did not run"}>"
-
-    NOT_RUN = new(false, nil)
-    private_constant :NOT_RUN
-
-    # @api private
-    # @return [Once] for a call that did not run the block
-    def self.not_run = NOT_RUN
   end
 end
