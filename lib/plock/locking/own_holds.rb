@@ -31,23 +31,12 @@ module Plock
         # @param share [Share, nil] the share that the fiber asks for
         # @return [Boolean] would this fiber wait for itself?
         def in_the_way?(store, store_key, share)
-          held = here
-          return false if held.empty?
-
           limit = share ? share.limit : 1
-          !limit.nil? && count(held, store, store_key) >= limit
+          !limit.nil? && on(store, store_key).size >= limit
         end
 
         # @return [Lease, nil] the innermost lease on the key
-        def find(store, store_key)
-          held = here
-          return if held.empty?
-
-          held.each_slice(2).reverse_each do |from, taken|
-            return taken if from.equal?(store) && taken.holds?(store_key)
-          end
-          nil
-        end
+        def find(store, store_key) = on(store, store_key).last
 
         # @return [Array<Array(Locking, Lease)>] innermost first; includes lost leases, because
         #   their owner must be notified
@@ -61,8 +50,14 @@ module Plock
 
         private
 
-        def count(held, store, store_key)
-          held.each_slice(2).count { |from, taken| from.equal?(store) && taken.holds?(store_key) }
+        # @return [Array<Lease, LeaseGroup>] the innermost last
+        def on(store, store_key)
+          held = here
+          return held if held.empty? # makes no object
+
+          held.each_slice(2).filter_map do |from, taken|
+            taken if from.equal?(store) && taken.holds?(store_key)
+          end
         end
       end
     end
