@@ -10,19 +10,17 @@ module Plock
   #
   # @api private
   module CLI
-    # For each command name: the class, its file and its purpose.
+    # The purpose of each command. The class of `run` is RunCommand, in cli/run_command.rb.
     COMMANDS = {
-      "run" => [:RunCommand, "run_command", "hold a key while a command runs"],
-      "status" => [:StatusCommand, "status_command", "say who holds a key, and who waits for it"],
-      "list" => [:ListCommand, "list_command", "list the keys that are held"],
-      "break" => [:BreakCommand, "break_command", "take a key away from its holder"],
-      "wait" => [:WaitCommand, "wait_command", "wait until a key is free"],
-      "secret" => [
-        :SecretCommand, "secret_command", "compare the secret with that of others, or replace it"
-      ],
-      "doctor" => [:DoctorCommand, "doctor_command", "say what a store can and cannot promise"],
-      "top" => [:TopCommand, "top_command", "show the locks in the terminal, live"],
-      "web" => [:WebCommand, "web_command", "show the locks in a browser"]
+      "run" => "hold a key while a command runs",
+      "status" => "say who holds a key, and who waits for it",
+      "list" => "list the keys that are held",
+      "break" => "take a key away from its holder",
+      "wait" => "wait until a key is free",
+      "secret" => "compare the secret with that of others, or replace it",
+      "doctor" => "say what a store can and cannot promise",
+      "top" => "show the locks in the terminal, live",
+      "web" => "show the locks in a browser"
     }.freeze
 
     TRACE = 5 # how many lines of the backtrace are shown for a bug in plock
@@ -60,12 +58,12 @@ module Plock
 
       # @raise [UsageError]
       def command(name)
-        constant, file, = COMMANDS.fetch(name) do
+        unless COMMANDS.key?(name)
           raise UsageError.new("there is no command " \
                                "#{name}#{UsageError.suggestion(name, COMMANDS.keys)}", "plock help")
         end
-        require_relative "cli/#{file}"
-        const_get(constant)
+        require_relative "cli/#{name}_command"
+        const_get("#{name.capitalize}Command")
       end
 
       private

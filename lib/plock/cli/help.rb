@@ -17,7 +17,7 @@ module Plock
       TEXT
 
       def self.text
-        commands = COMMANDS.map { |name, (_, _, summary)| "  #{name.ljust(8)}#{summary}" }
+        commands = COMMANDS.map { |name, summary| "  #{name.ljust(8)}#{summary}" }
         <<~TEXT
           Usage: plock COMMAND [options] ...
 
