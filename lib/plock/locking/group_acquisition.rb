@@ -106,7 +106,9 @@ module Plock
           refused = nil
           first = names
           while first.any? && (index = fill_together(first, group, options, deadline))
-            return fill_one_by_one(first, group, options, deadline) || :late if index == :apart
+            if index == :apart
+              return first.find { |name| !fill_one(name, group, options, deadline) } || :late
+            end
 
             refused = first[index]
             return refused unless left_until(deadline).positive?
@@ -128,7 +130,7 @@ module Plock
       # @return [Integer, :apart, nil] nil: the keys are acquired; a number: the index of a key
       #   that others hold; `:apart`: the store can only acquire these keys one by one
       def fill_together(names, group, options, deadline)
-        group.asks_for(names)
+        group.asked = names
         asked = now
         group.answered(
           group.first_answer do
@@ -153,11 +155,6 @@ module Plock
       def cut_short?(error, group, options, asked)
         options.wait.positive? && group.heard? && CUT_SHORT.include?(error.code) &&
           now - asked < TIME_TO_ANSWER
-      end
-
-      # @return [String, nil] the store key that others hold; nil: all keys are acquired
-      def fill_one_by_one(names, group, options, deadline)
-        names.find { |name| !fill_one(name, group, options, deadline) }
       end
 
       # @return [String, nil] the store key of a lost lease that could not be acquired again; the

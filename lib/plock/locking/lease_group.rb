@@ -22,8 +22,11 @@ module Plock
       # @return [Array<String>] the leases' store keys, in the order in which they are acquired
       attr_reader :names
 
-      # The holds that the store granted for the keys named in the last {#asks_for}. Once they are
-      # set, {#finish} releases them, even after an interrupt.
+      # @return [Array<String>] the store keys that the next attempt asks for
+      attr_writer :asked
+
+      # The holds that the store granted for the keys asked for. Once they are set, {#finish}
+      # releases them, even after an interrupt.
       attr_writer :granted
 
       # @return [Boolean] have subscribers been notified of the leases? If so, they are also
@@ -68,11 +71,6 @@ module Plock
       def each_lease(&block) = @leases.each(&block)
 
       def size = @leases.size
-
-      # @param names [Array<String>] the store keys that the next attempt asks for
-      def asks_for(names)
-        @asked = names
-      end
 
       # @yield to make an attempt
       # @return [Array, Integer, nil] the store's answer to the first attempt, if it was made in

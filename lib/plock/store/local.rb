@@ -171,7 +171,7 @@ module Plock
     # Like {#fill}, for several keys. A failure of the store is raised at once, and does not count
     # as a refusal until `wait:` ends: all keys are in one file, whose failures are not temporary.
     def fill_together(names, group, options, _deadline)
-      group.asks_for(names)
+      group.asked = names
       group.answered(
         group.first_answer do
           take_all_for(

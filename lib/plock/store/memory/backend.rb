@@ -22,25 +22,23 @@ module Plock
 
       @named = {}
       @used = []
-      @naming = BriefMutex.new
-      @knowing = BriefMutex.new
+      @listing = BriefMutex.new # for both lists
 
       # @param name [String] the same name gives the same backend; an empty name gives a new backend
       def self.named(name)
         return new if name.empty?
 
-        @naming.synchronize { @named[name] ||= new }
+        @listing.synchronize { @named[name] ||= new }
       end
 
       # Empties every backend of this process.
       def self.clear_all
-        named = @naming.synchronize { @named.values }
-        used = @knowing.synchronize { @used.tap { @used = [] } }
-        (named | used).each(&:clear)
+        backends = @listing.synchronize { @named.values | @used.tap { @used = [] } }
+        backends.each(&:clear)
       end
 
       # Remembers a backend that the next {clear_all} must empty.
-      def self.know(backend) = @knowing.synchronize { @used << backend }
+      def self.know(backend) = @listing.synchronize { @used << backend }
 
       def initialize
         @lock = Mutex.new
@@ -82,7 +80,10 @@ module Plock
       def enter
         super do
           value = yield now
-          be_known unless @known || (@locks.empty? && @offset.zero?)
+          unless @known || (@locks.empty? && @offset.zero?)
+            @known = true
+            MemoryBackend.know(self)
+          end
           schedule(alarm_at)
           value
         end
@@ -202,16 +203,15 @@ module Plock
       # mutex, so this method does not take it.
       def give_back_later(lease, keep)
         @debts << [lease, keep]
-        @scheduler.call_later { pay_debts } unless @down
+        return if @down
+
+        @scheduler.call_later do
+          enter { settle unless @down }
+          nil # the scheduler need not call this again
+        end
       end
 
       private
-
-      # @return [nil] so that the scheduler does not call it again
-      def pay_debts
-        enter { settle unless @down }
-        nil
-      end
 
       def settle
         while (lease, keep = @debts.shift)
@@ -238,11 +238,6 @@ module Plock
 
         @scheduled_at = at
         at ? @scheduler.schedule(self, at) : @scheduler.cancel(self)
-      end
-
-      def be_known
-        @known = true
-        MemoryBackend.know(self)
       end
 
       def alarm_at = @locks.each_value.filter_map(&:alarm_at).min
