@@ -18,9 +18,6 @@ module Plock
   #   address.url     # => "redis://db1:6380"
   #   address.options # => {password: "secret", database: 2}
   class ClientAddress
-    # loaded only when it is needed, because loading Ruby's OpenSSL is slow
-    autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__)
-
     # For the name of each class or module, the method that reads its objects. The class of an
     # object is looked up first, and then the ancestors of that class, nearest first.
     READERS = {
@@ -217,6 +214,8 @@ module Plock
       )
         options = credentials(username, password)
         options[:database] = Integer(database) unless database.to_i.zero?
+        # loaded only when it is needed, because loading Ruby's OpenSSL is slow
+        require_relative "client_address/tls_parameters" if tls || sentinel_tls
         parameters = tls ? TLSParameters.read(tls) : {}
         options.update(parameters)
         scheme = tls ? "rediss" : "redis"

@@ -25,8 +25,6 @@ module Plock
   #
   # All times are in seconds.
   module Logs
-    autoload :Recorder, File.expand_path("logs/recorder", __dir__)
-
     # The environment variable with the level: `debug`, `info`, `warn` or `error`.
     VARIABLE = Configuration::LOG_VARIABLE
 
@@ -67,6 +65,7 @@ module Plock
       )
         settings =
           check(level: level, log_keys: log_keys, slow_wait: slow_wait, long_hold: long_hold)
+        require_relative "logs/recorder"
         replace(Recorder.new(**settings, to: to))
       end
 

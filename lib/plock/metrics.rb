@@ -19,10 +19,6 @@ module Plock
   #   require "plock/metrics"
   #   Plock::Metrics.prometheus
   module Metrics
-    autoload :PrometheusAdapter, File.expand_path("metrics/prometheus_adapter", __dir__)
-    autoload :YabedaAdapter, File.expand_path("metrics/yabeda_adapter", __dir__)
-    autoload :OpenTelemetryAdapter, File.expand_path("metrics/open_telemetry_adapter", __dir__)
-
     # How many values the label `label` can have, not counting `other`.
     MAX_LABELS = 100
 
@@ -46,7 +42,7 @@ module Plock
       # @example
       #   Plock::Metrics.prometheus(stores: { "locks" => Plock.store })
       def prometheus(registry = nil, **options)
-        needing("prometheus-client") { PrometheusAdapter }
+        needing("prometheus-client") { require_relative "metrics/prometheus_adapter" }
         registry ||= ::Prometheus::Client.registry
         start(adapter_for(registry) { PrometheusAdapter.new(registry) }, **options)
       end
@@ -63,7 +59,7 @@ module Plock
       # @example
       #   Plock::Metrics.yabeda(label: ->(event) { event.label&.split(":")&.first })
       def yabeda(**options)
-        needing("yabeda") { YabedaAdapter }
+        needing("yabeda") { require_relative "metrics/yabeda_adapter" }
         start(adapter_for(::Yabeda) { YabedaAdapter.new }, **options)
       end
 
@@ -82,7 +78,7 @@ module Plock
       #   OpenTelemetry::SDK.configure
       #   Plock::Metrics.open_telemetry
       def open_telemetry(meter_provider: nil, **options)
-        needing("opentelemetry-metrics-sdk") { OpenTelemetryAdapter }
+        needing("opentelemetry-metrics-sdk") { require_relative "metrics/open_telemetry_adapter" }
         provider = meter_provider || ::OpenTelemetry.meter_provider
         start(adapter_for(provider) { OpenTelemetryAdapter.new(provider) }, **options)
       end

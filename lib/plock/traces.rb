@@ -25,8 +25,6 @@ module Plock
   #   OpenTelemetry::SDK.configure
   #   Plock::Traces.start
   module Traces
-    autoload :Recorder, File.expand_path("traces/recorder", __dir__)
-
     @lock = Mutex.new
 
     class << self
@@ -42,6 +40,7 @@ module Plock
       #   is missing
       def start(tracer_provider: nil, root_spans: true, labels: true)
         load_gem
+        require_relative "traces/recorder"
         provider = tracer_provider || ::OpenTelemetry.tracer_provider
         recorder = Recorder.new(
           provider.tracer("plock", VERSION), root_spans: root_spans, labels: labels

@@ -2,6 +2,7 @@
 
 require "openssl"
 require "pathname"
+require "plock/client_address/tls_parameters"
 
 RSpec.describe Plock::ClientAddress::TLSParameters do
   def read(**parameters) = described_class.read(parameters)
