@@ -8,21 +8,46 @@
 #include "base/expiry.h"
 #include "base/failure.h"
 #include "base/pause.h"
+#include "base/process.h"
+
+#include <string.h>
 
 /* When its patience ends, a waiter leaves the queue on the server. Its caller waits until the
  * waiter has left, but at most this long, so that later queries do not show the waiter. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
-/* Returns false if another lease of this process has an unanswered acquire of the same key. This
+/* --- the marks of the keys for which this process has an unanswered acquire ---
+ *
+ * While a key is marked, other acquires of the key join the wait queue without asking. A second
+ * request would need another connection, and might overtake the first. */
+
+/* Most keys are digests, whose bytes are close to random. So a simple hash is enough. */
+static uint64_t hash(plock_text key) {
+    /* the generation is included, so that the parent's marks do not count in a forked child */
+    uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;
+    for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
+        uint64_t word;
+        memcpy(&word, key.bytes + key.length - sizeof word - at, sizeof word);
+        value = (value ^ word) * 0xff51afd7ed558ccdu;
+        value ^= value >> 32;
+    }
+    return value | 1;
+}
+
+/* Marks the key, unless another key has the slot. Returns false if the key is already marked. This
  * lease must then wait behind the other one. A share always asks the server, because several shares
  * can be held together. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
-    return plock__looking_begin(lease->store->looking, lease->subject.key, &lease->looking);
+    const uint64_t mark = hash(lease->subject.key);
+    _Atomic uint64_t *slot = &lease->store->looking[mark >> 32 & (PLOCK__LOOKING_SLOTS - 1)];
+    uint64_t other = 0;
+    if (atomic_compare_exchange_strong(slot, &other, mark)) lease->looking = slot;
+    return other != mark;
 }
 
 static void stop_looking(plock_redis_lease *lease) {
-    plock__looking_end(lease->looking);
+    if (lease->looking) atomic_store(lease->looking, 0);
     lease->looking = NULL;
 }
 

@@ -58,7 +58,7 @@ struct plock_redis_lease {
     plock_waiter *waiter; /* stands in the wait queue for this lease; NULL: no waiter does */
     int64_t ticket;       /* the place in the queue that an earlier attempt had; 0: none */
     plock_call call;
-    /* the slot in which this lease has marked its key (looking.h); NULL: it has no mark */
+    /* the slot in which this lease has marked its key (acquire.c); NULL: it has no mark */
     _Atomic uint64_t *looking;
     bool reconnected; /* a closed connection was replaced; an acquire replaces only one */
     /* the server may have executed an earlier request of this acquire, whose reply was lost */

@@ -2,9 +2,10 @@
 #ifndef PLOCK__STORE_H
 #define PLOCK__STORE_H
 
-#include "redis/looking.h"
 #include "redis/node.h"
 #include "redis/owner.h"
+
+enum { PLOCK__LOOKING_SLOTS = 256 };
 
 typedef struct plock_routes plock_routes;
 
@@ -20,7 +21,8 @@ struct plock_store {
     char id[PLOCK__CHANNEL_LENGTH];
     bool named;
     unsigned named_in; /* the generation of the process that has the id */
-    /* the hashes of the keys for which this process has an unanswered acquire; 0: a free slot */
+    /* the hashes of the keys for which this process has an unanswered acquire (acquire.c); 0: a
+     * free slot */
     _Atomic uint64_t looking[PLOCK__LOOKING_SLOTS];
 };
 
