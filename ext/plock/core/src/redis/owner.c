@@ -37,7 +37,7 @@ static plock_status copy_brought(plock_owner *copy, const plock_owner *owner) {
 
 /* The texts of a fresh token point into the struct itself, so the copy's texts must point into the
  * copy. */
-static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
+void plock__owner_copy_fresh(plock_owner *copy, const plock_owner *owner) {
     *copy = *owner;
     copy->value =
         plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token,
@@ -48,16 +48,8 @@ static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
 
 plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {
     if (owner->brought) return copy_brought(copy, owner);
-    copy_fresh(copy, owner);
+    plock__owner_copy_fresh(copy, owner);
     return PLOCK_OK;
-}
-
-void plock__owner_move(plock_owner *to, plock_owner *from) {
-    if (from->brought)
-        *to = *from;
-    else
-        copy_fresh(to, from);
-    *from = (plock_owner){0};
 }
 
 void plock__owner_clear(plock_owner *owner) {

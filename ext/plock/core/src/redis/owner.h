@@ -38,8 +38,8 @@ PLOCK_MUST_USE plock_status plock__owner_bring(plock_owner *owner, plock_text va
 /* Copies the value and the signature. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner);
 
-/* Moves an owner to another place in memory, and leaves the old one empty. */
-void plock__owner_move(plock_owner *to, plock_owner *from);
+/* Does the same for an owner with a fresh token, which needs no memory. */
+void plock__owner_copy_fresh(plock_owner *copy, const plock_owner *owner);
 
 /* Makes a fresh token and writes its signature. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding);

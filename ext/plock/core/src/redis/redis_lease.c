@@ -18,16 +18,11 @@ void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now
 }
 
 plock_status plock__lease_prepare_watch(plock_redis_lease *lease) {
-    if (!lease->watched || lease->watch) return PLOCK_OK;
-    const plock_watching wanted = {.id = lease->base.id,
-                                   .renews = lease->renews,
-                                   .told = lease->told,
-                                   .automatic = lease->automatic};
-    lease->watch = plock__watch_new(lease->node, &lease->subject, &wanted);
+    if (lease->watch || !(lease->watching.renews || lease->watching.told)) return PLOCK_OK;
+    lease->watch = plock__watch_new(lease->node, &lease->subject, &lease->watching);
     if (!lease->watch) return plock__fail_plainly(&lease->base.error, PLOCK_NO_MEMORY);
-    const plock_status status =
-        plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->base.error);
-    if (!lease->automatic)
+    const plock_status status = plock__watch_prepare(lease->watch, &lease->base.error);
+    if (!lease->watching.automatic)
         lease->subject.owner.channel =
             plock__text(lease->watch->channel, lease->watch->channel_length);
     return status;
@@ -169,10 +164,11 @@ void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation d
     lease->base.generation = plock__generation();
     lease->lost = lease->undoes = false;
     lease->new_ttl = patience->ttl > patience->at_least ? patience->ttl : patience->at_least;
-    lease->renews = patience->renews;
-    lease->automatic = patience->renews && patience->automatic;
-    lease->watched = patience->renews || patience->watched;
-    lease->told = patience->watched || !lease->automatic;
+    lease->watching =
+        (plock_watching){.id = lease->base.id,
+                         .renews = patience->renews,
+                         .automatic = patience->renews && patience->automatic,
+                         .told = patience->watched || (patience->renews && !patience->automatic)};
     lease->max_hold = patience->max_hold ? patience->max_hold : PLOCK_NEVER;
     const bool none = patience->replicas == PLOCK_NO_REPLICAS;
     lease->subject.replicas = none                 ? 0

@@ -25,7 +25,7 @@ struct plock_redis_lease {
      * failure. */
     bool tells;
     plock_watch *watch; /* NULL: the lease is not renewed, and its loss is not reported */
-    bool watched, renews, automatic, told; /* automatic, told: as in plock_watching */
+    plock_watching watching;
     plock_ns max_hold;
     plock_ns valid_until;
     plock_ns gone_by; /* by this time, the lease will have expired on the server */

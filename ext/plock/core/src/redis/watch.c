@@ -71,23 +71,21 @@ static void set_date(plock_watch *watch, plock_ns now) {
 /* --- life --- */
 
 plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
-                              const plock_watching *wanted) {
+                              const plock_watching *options) {
     plock_watch *watch = plock__allocate(sizeof *watch + subject->key.length);
-    if (!watch) return NULL;
+    /* an owner that the caller brought is copied now, while a lack of memory can be reported */
+    if (!watch || plock__subject_copy(&watch->subject, watch->names, subject)) {
+        plock__free(watch);
+        return NULL;
+    }
     watch->job = (plock_job){.step = step, .destroy = put_down, .lingers = true};
     watch->references = 1;
     watch->generation = plock__generation();
     watch->node = plock__node_retain(node);
-    watch->id = wanted->id;
-    watch->renews = wanted->renews;
-    watch->told = wanted->told;
-    watch->automatic = wanted->automatic;
+    watch->options = *options;
     watch->later = (plock_later){.keep = keep, .begin = begin_watching};
     const char *identity = plock__identity(&watch->place_length);
     memcpy(watch->place, identity, watch->place_length);
-    plock__subject_name(&watch->subject, watch->names, subject->key, subject->fence_ttl);
-    memcpy(watch->subject.share, subject->share, sizeof watch->subject.share);
-    watch->subject.replicas = subject->replicas;
     return watch;
 }
 
@@ -149,19 +147,13 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
                                "no thread or file descriptor is left to watch the lease with");
 }
 
-plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner,
-                                  plock_error *error) {
-    if (owner->brought && plock__owner_copy(&watch->subject.owner, owner))
-        return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    return watch->automatic ? plock__later_enter(&watch->later, error) : listen_for(watch, error);
+plock_status plock__watch_prepare(plock_watch *watch, plock_error *error) {
+    return watch->options.automatic ? plock__later_enter(&watch->later, error)
+                                    : listen_for(watch, error);
 }
 
 void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl,
                         plock_ns valid_until, plock_ns renewed_until) {
-    plock_owner owner = {0};
-    const bool fresh = !watch->subject.owner.brought;
-    /* this copy cannot fail, because a fresh token needs no allocation */
-    if (fresh && plock__owner_copy(&owner, &subject->owner)) return;
     plock__enter();
     const bool starts = !watch->ended && !watch->started;
     if (starts) {
@@ -170,14 +162,15 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
         watch->valid_until = valid_until;
         watch->renewed_until = renewed_until;
         watch->renew_at = first_renewal(valid_until, ttl);
-        if (watch->automatic)
+        if (watch->options.automatic)
             set_date(watch, plock_now());
         else
             watch->references++;
-        if (fresh) plock__owner_move(&watch->subject.owner, &owner);
+        if (!watch->subject.owner.brought)
+            plock__owner_copy_fresh(&watch->subject.owner, &subject->owner);
     }
     plock__leave();
-    if (starts && !watch->automatic) plock__worker_submit(&watch->job);
+    if (starts && !watch->options.automatic) plock__worker_submit(&watch->job);
 }
 
 /* --- called by the program --- */
@@ -293,7 +286,7 @@ enum task { REST, STOP, LOSE, RENEW, CHECK };
 
 static enum task decide(plock_watch *watch, plock_ns now, plock_interest *interest) {
     plock__enter();
-    const bool renews = watch->renews && !watch->paused && now < watch->renewed_until;
+    const bool renews = watch->options.renews && !watch->paused && now < watch->renewed_until;
     const bool doubts = watch->doubtful && !watch->paused && now >= watch->check_at;
     enum task task = REST;
     if (watch->ended)
@@ -355,7 +348,7 @@ static void understand(plock_watch *watch, plock_status status) {
     }
     plock__leave();
     if (status == PLOCK_OK && renewal)
-        plock__notice_post(PLOCK_RENEWED, watch->id, plock__text("", 0), 0, now - asked_at);
+        plock__notice_post(PLOCK_RENEWED, watch->options.id, plock__text("", 0), 0, now - asked_at);
 }
 
 static plock_status step(plock_job *job, plock_interest *interest) {
@@ -372,7 +365,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         const enum task task = decide(watch, plock_now(), &own);
         if (task == STOP) return PLOCK_OK;
         if (task == LOSE) {
-            if (watch->told) plock__notice_post(PLOCK_LOST, watch->id, plock__text("", 0), 0, 0);
+            if (watch->options.told)
+                plock__notice_post(PLOCK_LOST, watch->options.id, plock__text("", 0), 0, 0);
             return PLOCK_OK;
         }
         if (task == REST) {

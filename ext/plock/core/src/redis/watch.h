@@ -13,6 +13,17 @@
 
 typedef struct plock_watch plock_watch;
 
+/* The options of a watch. */
+typedef struct plock_watching {
+    uint64_t id; /* of the lease */
+    bool renews;
+    /* The watch renews, but does nothing while the lease is young. Until `later` begins its work,
+     * no coordinator listens for the watch, and the owner's record on the server names no
+     * channel. */
+    bool automatic;
+    bool told; /* A notice must report the loss of the lease. */
+} plock_watching;
+
 struct plock_watch {
     plock_job job; /* first, so that the job and the watch have the same address */
     /* The next watch of the same coordinator, and the pointer that points to this watch. `link` is
@@ -21,15 +32,11 @@ struct plock_watch {
     plock__index_entry by_key;
     plock_node *node;
     unsigned references, generation;
-    uint64_t id;
-    bool renews, started;
-    /* The watch does nothing while the lease is young. Until `later` begins its work, no
-     * coordinator listens for the watch, and the owner's record on the server names no channel. */
-    bool automatic;
-    bool told; /* A notice must report the loss of the lease. */
+    plock_watching options;
     plock_later later;
 
     /* The lock protects these fields. */
+    bool started;
     bool ended; /* The lease needs no watch any more. */
     bool lost;
     bool doubtful;     /* The lease may have been broken, so it must be checked. */
@@ -56,30 +63,20 @@ struct plock_watch {
     char names[];
 };
 
-/* The options of a watch. */
-typedef struct plock_watching {
-    uint64_t id;
-    bool renews, told;
-    bool automatic; /* the watch renews, but does nothing while the lease is young */
-} plock_watching;
-
-/* Makes a watch with one reference. If the lease has a fresh token, plock__watch_start copies that
- * token. Returns NULL if memory runs out. */
+/* Makes a watch with one reference. Returns NULL if memory runs out. */
 plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
-                              const plock_watching *wanted);
+                              const plock_watching *options);
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
 /* Prepares the watch before the lease is acquired. An automatic watch enters the list of later work
  * (later.h). For any other watch, the coordinator of the key's node begins to listen, and the
- * owner's record must name `channel`. If the caller brought the owner, copies the owner now, while
- * a lack of memory can still be reported. Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or
+ * owner's record must name `channel`. Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or
  * PLOCK_DESCRIPTORS (no thread). */
-PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner,
-                                                 plock_error *error);
+PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, plock_error *error);
 
 /* Starts the watch. Called once the lease is held. Any thread may call this, and only the first
- * call counts. */
+ * call counts. If the lease has a fresh token, the watch copies it now. */
 void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl,
                         plock_ns valid_until, plock_ns renewed_until);
 
