@@ -317,7 +317,8 @@ static plock_status unconfirmed(plock_redis_lease *lease) {
 }
 
 static plock_status out_of_patience(plock_redis_lease *lease) {
-    if (lease->phase == RESTING && plock__waiter_confirms(lease->waiter)) return unconfirmed(lease);
+    if (lease->phase == RESTING && plock__waiter_owing(lease->waiter).confirms)
+        return unconfirmed(lease);
     const bool unanswered = lease->phase == RESTING && plock__outage_of_server(lease);
     if (unanswered) (void)plock__outage_silence(lease);
     if (!lease->base.error.status) (void)plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);

@@ -37,7 +37,7 @@ bool plock__outage_too_long_in_queue(plock_redis_lease *lease, plock_interest *i
     if (!owing.since) {
         plock__outage_end(lease);
         lease->base.error.status = PLOCK_OK;
-    } else if (!lease->unanswered_since || plock__waiter_known(lease->waiter)) {
+    } else if (!lease->unanswered_since || owing.known) {
         lease->unanswered_since = owing.since;
     }
     if (owing.since && owing.why.status) {

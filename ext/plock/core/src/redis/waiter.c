@@ -341,24 +341,13 @@ plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_
 
 plock_owing plock__waiter_owing(const plock_waiter *waiter) {
     plock__enter();
-    const plock_owing owing = {
-        .since = waiter->unanswered_since, .failures = waiter->failures, .why = waiter->error};
+    const plock_owing owing = {.since = waiter->unanswered_since,
+                               .failures = waiter->failures,
+                               .why = waiter->error,
+                               .known = waiter->known,
+                               .confirms = waiter->confirms};
     plock__leave();
     return owing;
-}
-
-bool plock__waiter_known(const plock_waiter *waiter) {
-    plock__enter();
-    const bool known = waiter->known;
-    plock__leave();
-    return known;
-}
-
-bool plock__waiter_confirms(const plock_waiter *waiter) {
-    plock__enter();
-    const bool confirms = waiter->confirms;
-    plock__leave();
-    return confirms;
 }
 
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {

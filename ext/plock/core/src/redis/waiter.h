@@ -33,6 +33,10 @@ typedef struct plock_owing {
     unsigned failures; /* how many of the waiter's attempts to reach the server have failed */
     /* why the server cannot be reached; PLOCK_OK: it can, as far as the waiter knows */
     plock_error why;
+    /* The server has answered that the waiter is in the queue. So it can owe an answer only to the
+     * waiter's last request, because it has answered the earlier ones. */
+    bool known;
+    bool confirms; /* The server has granted the lock, and replicas must confirm the grant. */
 } plock_owing;
 
 /* The states of a waiter, and the events that change them. "Called" means that the waiter must ask
@@ -182,13 +186,6 @@ PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant
                                                plock_interest *interest, plock_error *error);
 
 plock_owing plock__waiter_owing(const plock_waiter *waiter);
-
-/* Has the server answered that the waiter is in the queue? If so, the server can owe an answer only
- * to the waiter's last request, because it has answered the earlier ones. */
-bool plock__waiter_known(const plock_waiter *waiter);
-
-/* Does the waiter wait for replicas to confirm a grant? */
-bool plock__waiter_confirms(const plock_waiter *waiter);
 
 /* Frees a waiter that holds the lock, after its own thread has read the grant. */
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
