@@ -299,7 +299,7 @@ static bool all_carry_on(const plock_group *group, plock_status status) {
 }
 
 /* Handles a failed release. If the pool had no free connection, the release goes on in the
- * background. In that case, the function returns PLOCK_OK (plock__lease_release_step says why). */
+ * background. In that case, the function returns PLOCK_OK (plock__lease_released says why). */
 static plock_status failed_to_release(plock_group *group, plock_status status) {
     const bool hides = status == PLOCK_SATURATED && all_carry_on(group, status);
     if (!go_on_in_background(group, status, hides) || !hides) return status;

@@ -136,13 +136,17 @@ static plock_status step(plock_lease *base, plock_interest *interest) {
         give_up(lease);
         return plock__fail_plainly(&lease->base.error, PLOCK_FORKED);
     }
+    if (lease->doing == ACQUIRING) return plock__acquire_step(lease, interest);
+    if (lease->doing == LEAVING) return plock__lease_finish(lease, PLOCK_OK);
+    if (lease->doing == EXTENDING && plock__lease_yields_to_renewal(lease, interest))
+        return PLOCK_AGAIN;
+    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     switch (lease->doing) {
-    case ACQUIRING: return plock__acquire_step(lease, interest);
-    case RELEASING: return plock__lease_release_step(lease, interest);
-    case ADOPTING: return plock__lease_adopt_step(lease, interest);
-    case DOWNGRADING: return plock__lease_downgrade_step(lease, interest);
-    case LEAVING: return plock__lease_finish(lease, PLOCK_OK);
-    default: return plock__lease_extend_step(lease, interest);
+    case RELEASING: return plock__lease_released(lease, status);
+    case ADOPTING: return plock__lease_adopted(lease, status);
+    case DOWNGRADING: return plock__lease_downgraded(lease, status);
+    default: return plock__lease_extended(lease, status);
     }
 }
 
@@ -274,9 +278,7 @@ static bool valid(const plock_lease *base) {
 }
 
 static bool is_lost(const plock_lease *base) {
-    const plock_redis_lease *lease = plock__known_redis_lease(base);
-    bool lost = lease->lost;
-    return lost || (base->held && (plock_now() >= read_valid_until(lease, &lost) || lost));
+    return plock__known_redis_lease(base)->lost || (base->held && !valid(base));
 }
 
 static plock_text owner(const plock_lease *base) {

@@ -47,8 +47,7 @@ struct plock_redis_lease {
      * not wait */
     plock_ns yields_until;
     plock_retry retry; /* of a release, an extension, a downgrade or an adoption */
-    plock_text left;   /* the value of the lease to adopt; its bytes are in left_copy */
-    char *left_copy;
+    char *left_copy;   /* the value of the lease to adopt */
 
     /* The phase of an acquire, which makes attempts until the lease is held or `wait` is over.
      * RESTING: its waiter is in the wait queue, and the waiter's job sends the requests. PARTING:
@@ -138,29 +137,30 @@ void plock__lease_hand_over(plock_redis_lease *lease);
 bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status);
 
 PLOCK_MUST_USE plock_status plock__lease_release(plock_lease *base, plock_ns keep);
-PLOCK_MUST_USE plock_status plock__lease_release_step(plock_redis_lease *lease,
-                                                      plock_interest *interest);
+/* Ends a release whose retry has ended with this status. Returns the result of the operation. So do
+ * plock__lease_extended, plock__lease_downgraded and plock__lease_adopted. */
+PLOCK_MUST_USE plock_status plock__lease_released(plock_redis_lease *lease, plock_status status);
 PLOCK_MUST_USE plock_status plock__lease_release_trailing(plock_lease *base, plock_ns keep);
 void plock__lease_let_go(plock_lease *base, plock_ns keep);
 
 /* --- redis_lease_change.c --- */
 
 PLOCK_MUST_USE plock_status plock__lease_extend(plock_lease *base, plock_ns ttl);
-PLOCK_MUST_USE plock_status plock__lease_extend_step(plock_redis_lease *lease,
-                                                     plock_interest *interest);
+/* Must the extension wait for a renewal under way that has a longer TTL? If the server executed the
+ * renewal after the extension, the lease would last longer than the extension says. */
+bool plock__lease_yields_to_renewal(plock_redis_lease *lease, plock_interest *interest);
+PLOCK_MUST_USE plock_status plock__lease_extended(plock_redis_lease *lease, plock_status status);
 /* Ends an extension that has failed or was cancelled. doubt: the server may have executed the
  * extension, or may still execute it. */
 void plock__lease_doubt_extension(plock_redis_lease *lease, bool doubt);
 
 PLOCK_MUST_USE plock_status plock__lease_downgrade(plock_lease *base);
-PLOCK_MUST_USE plock_status plock__lease_downgrade_step(plock_redis_lease *lease,
-                                                        plock_interest *interest);
+PLOCK_MUST_USE plock_status plock__lease_downgraded(plock_redis_lease *lease, plock_status status);
 /* Ends a downgrade. doubt: the server may have executed the downgrade, or may still execute it. In
  * doubt, the lease counts as a read lock, because the server may have admitted readers. */
 void plock__lease_doubt_downgrade(plock_redis_lease *lease, bool doubt);
 
-PLOCK_MUST_USE plock_status plock__lease_adopt_step(plock_redis_lease *lease,
-                                                    plock_interest *interest);
+PLOCK_MUST_USE plock_status plock__lease_adopted(plock_redis_lease *lease, plock_status status);
 void plock__lease_give_up_adopting(plock_redis_lease *lease);
 
 /* --- acquire.c --- */

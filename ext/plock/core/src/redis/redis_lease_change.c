@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-static void begin_asking(plock_redis_lease *lease, const plock_request *request, plock_ns now) {
-    plock__retry_begin(&lease->retry, lease->node, request,
+static void begin_asking(plock_redis_lease *lease, plock_request request, plock_ns now) {
+    plock__retry_begin(&lease->retry, lease->node, &request,
                        plock_after(now, lease->store->config->command_timeout), false);
 }
 
@@ -66,15 +66,12 @@ plock_status plock__lease_extend(plock_lease *base, plock_ns ttl) {
     lease->new_ttl = ttl;
     if (lease->watch) plock__watch_pause(lease->watch, PLOCK_NEVER);
     lease->yields_until = plock_after(now, lease->store->config->command_timeout / 2);
-    const plock_request request = plock__extend_request(&lease->subject, ttl);
-    begin_asking(lease, &request, now);
+    begin_asking(lease, plock__extend_request(&lease->subject, ttl), now);
     plock__retry_heed(&lease->retry, NULL, undo_extension, shorten, lease);
     return PLOCK_OK;
 }
 
-/* Must the extension wait for a renewal under way that has a longer TTL? If the server executed the
- * renewal after the extension, the lease would last longer than the extension says. */
-static bool yields_to_renewal(plock_redis_lease *lease, plock_interest *interest) {
+bool plock__lease_yields_to_renewal(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const bool yields = now < lease->yields_until && lease->watch &&
                         plock__watch_renews_beyond(lease->watch, lease->new_ttl);
@@ -83,10 +80,7 @@ static bool yields_to_renewal(plock_redis_lease *lease, plock_interest *interest
     return yields;
 }
 
-plock_status plock__lease_extend_step(plock_redis_lease *lease, plock_interest *interest) {
-    if (yields_to_renewal(lease, interest)) return PLOCK_AGAIN;
-    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
-    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+plock_status plock__lease_extended(plock_redis_lease *lease, plock_status status) {
     if (status) {
         plock__lease_doubt_extension(lease, lease->retry.doubt);
     } else {
@@ -105,8 +99,7 @@ plock_status plock__lease_downgrade(plock_lease *base) {
         share == 'w' || share == 'r' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
     plock__lease_begin(lease, DOWNGRADING);
-    const plock_request request = plock__downgrade_request(&lease->subject);
-    begin_asking(lease, &request, plock_now());
+    begin_asking(lease, plock__downgrade_request(&lease->subject), plock_now());
     return PLOCK_OK;
 }
 
@@ -114,9 +107,7 @@ void plock__lease_doubt_downgrade(plock_redis_lease *lease, bool doubt) {
     if (doubt) *lease->subject.share = 'r';
 }
 
-plock_status plock__lease_downgrade_step(plock_redis_lease *lease, plock_interest *interest) {
-    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
-    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+plock_status plock__lease_downgraded(plock_redis_lease *lease, plock_status status) {
     plock__lease_doubt_downgrade(lease, status == PLOCK_OK || lease->retry.doubt);
     return finish_of_held(lease, status);
 }
@@ -154,7 +145,6 @@ static plock_status keep_left(plock_redis_lease *lease, const char *value, size_
     if (!copy) return length ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
     plock__free(lease->left_copy);
     lease->left_copy = copy;
-    lease->left = plock__text(copy, length);
     return PLOCK_OK;
 }
 
@@ -173,16 +163,14 @@ plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t lengt
     status = plock__acquire_prepare(lease);
     lease->undoes = false;
     if (status) return plock__lease_finish(lease, status);
-    const plock_request request =
-        plock__adopt_request(&lease->subject, lease->left, lease->new_ttl);
-    begin_asking(lease, &request, plock_now());
+    const plock_text left_value = plock__text(lease->left_copy, length);
+    begin_asking(lease, plock__adopt_request(&lease->subject, left_value, lease->new_ttl),
+                 plock_now());
     plock__retry_heed(&lease->retry, read_adopted, undo_adoption, NULL, lease);
     return PLOCK_OK;
 }
 
-plock_status plock__lease_adopt_step(plock_redis_lease *lease, plock_interest *interest) {
-    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
-    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+plock_status plock__lease_adopted(plock_redis_lease *lease, plock_status status) {
     if (status) {
         plock__lease_drop_watch(lease);
         if (status != PLOCK_NOT_OWNER && lease->retry.doubt) give_adopted_back(lease);

@@ -150,9 +150,7 @@ void plock__lease_let_go(plock_lease *base, plock_ns keep) {
     (void)plock__lease_release_in_background(lease, false);
 }
 
-plock_status plock__lease_release_step(plock_redis_lease *lease, plock_interest *interest) {
-    const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
-    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
+plock_status plock__lease_released(plock_redis_lease *lease, plock_status status) {
     /* an earlier attempt, whose answer was lost, may have released the lease */
     const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
