@@ -17,8 +17,8 @@ struct plock_group {
     size_t count;
     unsigned generation;
     size_t free_ones;
-    bool reconnected;       /* a closed connection was replaced; an acquire replaces only one */
-    plock_ns ttl, deadline; /* of an acquire */
+    bool reconnected;  /* a closed connection was replaced; an acquire replaces only one */
+    plock_ns deadline; /* of an acquire */
     plock_call call;
     plock_retry retry; /* of a release */
     plock_error error;
@@ -90,10 +90,12 @@ static void give_back(plock_group *group, bool doubt) {
     }
 }
 
-static void end_all(plock_group *group, plock_status status) {
+/* Ends the acquire of the group and of all its leases. */
+static plock_status finish_acquire(plock_group *group, plock_status status) {
     for (size_t i = 0; i < group->count; i++)
         if (group->leases[i]->doing == ACQUIRING)
             (void)plock__lease_finish(group->leases[i], status);
+    return finish(group, status);
 }
 
 plock_status plock_group_acquire(plock_group *group, const plock_acquire_options *patience) {
@@ -113,7 +115,6 @@ plock_status plock_group_acquire(plock_group *group, const plock_acquire_options
     group->doing = ALL_ACQUIRING;
     group->generation = plock__generation();
     group->reconnected = false;
-    group->ttl = group->leases[0]->new_ttl;
     group->deadline = plock_after(plock_now(), attempt < longest ? attempt : longest);
     return PLOCK_OK;
 }
@@ -125,8 +126,8 @@ static plock_status attempt(plock_group *group) {
         group->error = group->leases[i]->base.error;
         return status;
     }
-    const plock_request request =
-        plock__acquire_all_request(group->subjects, list_all(group), group->ttl, group->texts);
+    const plock_request request = plock__acquire_all_request(
+        group->subjects, list_all(group), group->leases[0]->new_ttl, group->texts);
     plock__call_begin(&group->call, group->node, &request, group->deadline);
     return PLOCK_OK;
 }
@@ -156,12 +157,14 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
     return PLOCK_OK;
 }
 
-static plock_status refused(plock_group *group, const plock_value *answer) {
-    group->free_ones = (size_t)answer->integer;
-    plock__call_finish(&group->call);
+/* free_ones: how many keys are free, or PLOCK__ASK_AGAIN. */
+static plock_status refused(plock_group *group, int64_t free_ones) {
     give_back(group, false);
-    group->leases[group->free_ones]->base.contended = true;
-    return plock__fail_plainly(&group->error, PLOCK_REFUSED);
+    if (free_ones >= 0) {
+        group->free_ones = (size_t)free_ones;
+        group->leases[free_ones]->base.contended = true;
+    }
+    return finish_acquire(group, plock__fail_plainly(&group->error, PLOCK_REFUSED));
 }
 
 static plock_status acquire_step(plock_group *group, plock_interest *interest) {
@@ -170,30 +173,20 @@ static plock_status acquire_step(plock_group *group, plock_interest *interest) {
         const plock_value *answer;
         if (!status) status = plock__call_step(&group->call, &answer, interest, &group->error);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-        bool left = plock__call_left(&group->call);
-        if (!status && answer->type == PLOCK__INTEGER && answer->integer == PLOCK__ASK_AGAIN) {
+        const bool left = plock__call_left(&group->call);
+        if (!status && answer->type == PLOCK__INTEGER && answer->integer >= PLOCK__ASK_AGAIN &&
+            answer->integer < (int64_t)group->count) {
+            const int64_t free_ones = answer->integer;
             plock__call_finish(&group->call);
-            if (plock_now() < group->deadline) continue;
-            give_back(group, false);
-            status = plock__fail_plainly(&group->error, PLOCK_REFUSED);
-            end_all(group, status);
-            return finish(group, status);
-        }
-        if (!status && answer->type == PLOCK__INTEGER && answer->integer >= 0 &&
-            (uint64_t)answer->integer < group->count) {
-            status = refused(group, answer);
-            end_all(group, status);
-            return finish(group, status);
+            if (free_ones == PLOCK__ASK_AGAIN && plock_now() < group->deadline) continue;
+            return refused(group, free_ones);
         }
         if (!status && (status = granted(group, answer)) == PLOCK_OK)
             return finish(group, PLOCK_OK);
         const bool again =
             status == PLOCK_DISCONNECTED && group->call.reused && !group->reconnected;
         give_back(group, left && plock_status_leaves_doubt(status));
-        if (!again || plock_now() >= group->deadline) {
-            end_all(group, status);
-            return finish(group, status);
-        }
+        if (!again || plock_now() >= group->deadline) return finish_acquire(group, status);
         /* a closed idle connection does not count as a failure */
         group->reconnected = true;
         group->call.state = PLOCK__CALL_NONE;
@@ -325,7 +318,7 @@ static void give_up(plock_group *group) {
     const bool own = group->generation == plock__generation();
     if (group->doing == ALL_ACQUIRING) {
         give_back(group, own && plock__call_unanswered(&group->call));
-        end_all(group, PLOCK_OK);
+        (void)finish_acquire(group, PLOCK_OK);
     }
     if (group->doing == ALL_RELEASING) {
         plock__retry_cancel(&group->retry);
