@@ -43,18 +43,6 @@ bool plock__node_left(const plock_node *node, const plock_connection *connection
     return (int)(node->moved_in - connection->epoch) > 0;
 }
 
-void plock__node_start(plock_node *node, plock_store *store, plock_config *config) {
-    node->store = store;
-    node->config = config;
-    node->resolver = (plock_resolver){.host = config->server.host,
-                                      .port = config->server.port,
-                                      .find = config->sentinels ? plock__find_primary : NULL,
-                                      .config = config,
-                                      .moved = moved,
-                                      .of = node};
-    plock__pool_start(&node->pool, config->pool_size);
-}
-
 static void name_display(plock_node *node) {
     const plock_node_name *name = &node->name;
     const char *scheme =
@@ -66,16 +54,24 @@ static void name_display(plock_node *node) {
     node->display = length > 0 ? plock__copy(text, (size_t)length) : NULL;
 }
 
-void plock__node_start_at(plock_node *node, plock_store *store, plock_config *config,
-                          const plock_node_name *name) {
+void plock__node_start(plock_node *node, plock_store *store, const plock_node_name *name) {
+    plock_config *config = node->config = store->config;
     node->store = store;
-    node->config = config;
-    node->name = *name;
-    node->resolver = (plock_resolver){.host = node->name.host, .port = node->name.port};
-    name_display(node);
+    if (name) {
+        node->name = *name;
+        node->resolver = (plock_resolver){.host = node->name.host, .port = node->name.port};
+        name_display(node);
 #ifdef PLOCK_TESTING
-    node->make_transport = store->node.make_transport;
+        node->make_transport = store->node.make_transport;
 #endif
+    } else {
+        node->resolver = (plock_resolver){.host = config->server.host,
+                                          .port = config->server.port,
+                                          .find = config->sentinels ? plock__find_primary : NULL,
+                                          .config = config,
+                                          .moved = moved,
+                                          .of = node};
+    }
     plock__pool_start(&node->pool, config->pool_size);
 }
 

@@ -41,10 +41,8 @@ struct plock_node {
 #endif
 };
 
-void plock__node_start(plock_node *node, plock_store *store, plock_config *config);
-/* Like plock__node_start, for a node of a cluster. */
-void plock__node_start_at(plock_node *node, plock_store *store, plock_config *config,
-                          const plock_node_name *name);
+/* name: of a node of a cluster; NULL: the node is the store's own. */
+void plock__node_start(plock_node *node, plock_store *store, const plock_node_name *name);
 void plock__node_clear(plock_node *node);
 
 /* Take a reference to the node's store, and give one back. */

@@ -40,7 +40,7 @@ plock_node *plock__routes_node(plock_store *store, const plock_node_name *name) 
     if (node) return node;
     plock_node *made = plock__allocate(sizeof *made);
     if (!made) return NULL;
-    plock__node_start_at(made, store, store->config, name);
+    plock__node_start(made, store, name);
     if (plock__pool_closed(&store->node.pool)) plock__pool_close(&made->pool);
     plock__enter();
     node = find(routes, name); /* another thread may have been quicker */

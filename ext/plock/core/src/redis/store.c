@@ -39,7 +39,7 @@ plock_status plock_store_open(plock_store **out, plock_config *config, plock_err
     }
     store->references = 1;
     store->config = config;
-    plock__node_start(&store->node, store, config);
+    plock__node_start(&store->node, store, NULL);
     *out = store;
     return PLOCK_OK;
 }
