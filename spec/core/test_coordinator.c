@@ -43,7 +43,7 @@ static void get_in_queue(unsigned count) {
 
 static bool coordinator_is_there(void) {
     plock__enter();
-    const bool there = plock__coordinator_of(&store->node);
+    const bool there = atomic_load(&store->node.coordinator);
     plock__leave();
     return there;
 }

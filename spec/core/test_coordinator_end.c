@@ -99,7 +99,7 @@ static void draining_fails_waiters_and_they_can_go_on(void) {
         wait_in(state);
         plock_lease *waits = state == OWN_THREAD_ASKS ? other : lease;
         plock_drain(plock_now());
-        CHECK(!plock__coordinator_of(&store->node));
+        CHECK(!atomic_load(&store->node.coordinator));
         CHECK(!fake_channel_is_open());
         if (state == OWN_THREAD_ASKS) {
             for (unsigned p = 0; p < fake_connections(); p++)
@@ -133,7 +133,7 @@ static void draining_an_idle_coordinator_takes_no_time(void) {
     plock_drain(real + 60 * PLOCK_SECOND);
     CHECK(plock_now() < real + 30 * PLOCK_SECOND);
     CHECK(before < real);
-    CHECK(!plock__coordinator_of(&store->node));
+    CHECK(!atomic_load(&store->node.coordinator));
     end();
 }
 
@@ -187,7 +187,7 @@ static void look_in_child(void *context) {
     const int state = *(const int *)context;
     const unsigned commands = fake_commands_like("");
     plock_lease *waits = state == OWN_THREAD_ASKS ? other : lease;
-    CHECK(!plock__coordinator_of(&store->node));
+    CHECK(!atomic_load(&store->node.coordinator));
     CHECK_STATUS(plock_lease_step(waits, &interest), PLOCK_FORKED);
     /* the child has sent nothing on the parent's connections */
     CHECK_INT(fake_commands_like(""), commands);

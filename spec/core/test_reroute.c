@@ -61,7 +61,7 @@ static void move_to(plock_node *node) { plock__routes_move(store, plock__slot(KE
 
 static bool has_waiters(plock_node *node) {
     plock__enter();
-    const plock_coordinator *coordinator = plock__coordinator_of(node);
+    const plock_coordinator *coordinator = atomic_load(&node->coordinator);
     const bool has = coordinator && plock__wait_queue_find(&coordinator->queues, KEY);
     plock__leave();
     return has;
@@ -256,7 +256,7 @@ static void a_waiter_that_comes_meanwhile_joins_those_that_have_moved(void) {
     fake_nudge();
     plock__enter();
     const plock_wait_queue *queue =
-        plock__wait_queue_find(&plock__coordinator_of(nodes[1])->queues, KEY);
+        plock__wait_queue_find(&atomic_load(&nodes[1]->coordinator)->queues, KEY);
     unsigned count = 0;
     for (const plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) count++;
     CHECK(queue->first && queue->first->place.ticket != 0); /* the oldest waiter is first */

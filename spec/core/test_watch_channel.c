@@ -234,7 +234,7 @@ static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
 
 static bool coordinator_is_there(void) {
     plock__enter();
-    const bool there = plock__coordinator_of(&store->node);
+    const bool there = atomic_load(&store->node.coordinator);
     plock__leave();
     return there;
 }

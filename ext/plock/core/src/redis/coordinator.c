@@ -234,18 +234,6 @@ static plock_status step(plock_job *job, plock_interest *interest) {
 
 /* --- lifecycle --- */
 
-plock_coordinator *plock__coordinator_of(plock_node *node) {
-    return atomic_load(&node->coordinator);
-}
-
-static void free_queues(plock_wait_queue *list) {
-    while (list) {
-        plock_wait_queue *queue = list;
-        list = queue->next;
-        plock__free(queue);
-    }
-}
-
 static void unlink_coordinator(plock_coordinator *coordinator) {
     plock_coordinator **link = &coordinators;
     while (*link && *link != coordinator) link = &(*link)->next;
@@ -270,7 +258,7 @@ static void destroy(plock_job *job) {
             while (queue->first) plock__wait_queue_remove(queue->first);
     }
     plock__leave();
-    free_queues(queues);
+    plock__wait_queues_free(queues);
     plock__channel_close(&coordinator->channel, coordinator->node);
     plock__failover_end(coordinator->failover);
     plock__routes_abandon(&coordinator->load);
@@ -305,13 +293,13 @@ plock_status plock__coordinator_find(plock_node *node, plock_coordinator **found
                                      plock_coordinator **start, plock_error *error) {
     *start = NULL;
     plock__enter();
-    *found = plock__coordinator_of(node);
+    *found = atomic_load(&node->coordinator);
     if (*found) return PLOCK_OK;
     plock__leave();
     plock_coordinator *made = new_coordinator(node, error);
     if (!made) return error->status;
     plock__enter();
-    *found = plock__coordinator_of(node);
+    *found = atomic_load(&node->coordinator);
     if (*found) { /* another thread was quicker */
         plock__leave();
         free_unused(made);
@@ -331,12 +319,8 @@ void plock__coordinator_start(plock_coordinator *coordinator) {
 }
 
 void plock__coordinator_review(plock_node *node) {
-    plock_coordinator *coordinator = plock__coordinator_of(node);
-    if (coordinator) plock__coordinator_schedule(coordinator);
-}
-
-void plock__coordinator_schedule(plock_coordinator *coordinator) {
-    plock__worker_schedule(&coordinator->job);
+    plock_coordinator *coordinator = atomic_load(&node->coordinator);
+    if (coordinator) plock__worker_schedule(&coordinator->job);
 }
 
 void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by) {

@@ -37,9 +37,6 @@ struct plock_coordinator {
     unsigned routes_seen;
 };
 
-/* Returns the node's coordinator, or NULL if there is none. Call with the lock held. */
-plock_coordinator *plock__coordinator_of(plock_node *node);
-
 /* Returns the coordinator that has the wait queue. Call with the lock held. */
 static inline plock_coordinator *plock__coordinator_among(const plock_wait_queue *queue) {
     return PLOCK__CONTAINER(plock_coordinator, queues, queue->among);
@@ -60,9 +57,7 @@ void plock__coordinator_start(plock_coordinator *coordinator);
 /* Makes the node's coordinator check whether it is still needed. Call with the lock held. */
 void plock__coordinator_review(plock_node *node);
 
-/* plock__coordinator_schedule makes the coordinator step now. plock__coordinator_tell makes it step
- * by the time `by`. Call with the lock held. */
-void plock__coordinator_schedule(plock_coordinator *coordinator);
+/* Makes the coordinator step by the time `by`. Call with the lock held. */
 void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by);
 
 void plock__coordinators_in_child(void);

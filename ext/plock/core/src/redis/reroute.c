@@ -1,6 +1,5 @@
 #include "redis/reroute.h"
 
-#include "base/memory.h"
 #include "base/process.h"
 #include "redis/routes.h"
 
@@ -76,7 +75,7 @@ static void move_all(plock_coordinator *from, plock_coordinator *to, plock_wait_
         next = watch->next;
         if (is_at(from, to->node, watch->subject.key)) plock__watch_move(watch, to);
     }
-    plock__coordinator_schedule(to);
+    plock__worker_schedule(&to->job);
 }
 
 plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
@@ -86,7 +85,7 @@ plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
     if (waiter || !store->routes) return waiter;
     *elsewhere = !message->sharded && !is_at(coordinator, coordinator->node, message->key);
     for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {
-        const plock_coordinator *other = plock__coordinator_of(node);
+        const plock_coordinator *other = atomic_load(&node->coordinator);
         waiter = other ? find(other, message) : NULL;
         if (!waiter) continue;
         *elsewhere = true;
@@ -98,7 +97,7 @@ plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
 void plock__reroute_break(const plock_coordinator *coordinator, const plock_message *message) {
     plock_store *store = coordinator->node->store;
     for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {
-        const plock_coordinator *each = plock__coordinator_of(node);
+        const plock_coordinator *each = atomic_load(&node->coordinator);
         if (each) plock__watch_broken(&each->watches_by_key, message->key, message->value);
     }
 }
@@ -144,7 +143,7 @@ void plock__reroute_name(plock_coordinator *coordinator) {
 void plock__coordinator_places(plock_coordinator *coordinator, plock_text key) {
     if (!routes_of(coordinator) || is_at(coordinator, coordinator->node, key)) return;
     coordinator->routes_seen--;
-    plock__coordinator_schedule(coordinator);
+    plock__worker_schedule(&coordinator->job);
 }
 
 /* --- in the worker thread --- */
@@ -181,10 +180,7 @@ plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now) {
         plock_wait_queue *empty = NULL;
         move_all(coordinator, to, &empty);
         plock__leave();
-        for (plock_wait_queue *next; empty; empty = next) {
-            next = empty->next;
-            plock__free(empty);
-        }
+        plock__wait_queues_free(empty);
         if (start) plock__coordinator_start(start);
     }
     return PLOCK_NEVER;

@@ -28,6 +28,13 @@ plock_wait_queue *plock__wait_queue_new(plock_text key) {
     return queue;
 }
 
+void plock__wait_queues_free(plock_wait_queue *list) {
+    for (plock_wait_queue *queue = list, *next; queue; queue = next) {
+        next = queue->next;
+        plock__free(queue);
+    }
+}
+
 void plock__wait_queues_add(plock_wait_queues *queues, plock_wait_queue *queue) {
     queue->among = queues;
     queue->previous = NULL;

@@ -42,6 +42,9 @@ struct plock_wait_queue {
 /* Returns NULL if memory runs out. Does not require the lock. */
 plock_wait_queue *plock__wait_queue_new(plock_text key);
 
+/* Frees a list of wait queues that no coordinator has. Does not require the lock. */
+void plock__wait_queues_free(plock_wait_queue *list);
+
 /* Add a queue to a coordinator's queues, and remove a queue from them. */
 void plock__wait_queues_add(plock_wait_queues *queues, plock_wait_queue *queue);
 void plock__wait_queues_remove(plock_wait_queue *queue);

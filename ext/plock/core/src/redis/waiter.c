@@ -88,7 +88,7 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
     if (!queue->first) {
         plock__wait_queues_remove(queue);
         if (!coordinator->queues.first && plock__pool_closed(&waiter->node->pool))
-            plock__coordinator_schedule(coordinator);
+            plock__worker_schedule(&coordinator->job);
         return queue;
     }
     if (queue->look_at == PLOCK_NEVER) { /* a look is under way, and may be this waiter's */
@@ -145,7 +145,7 @@ void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
     plock_coordinator *coordinator = plock__coordinator_among(waiter->queue);
     if (was_lost) {
         plock__wait_queue_shake(waiter->queue, waiter);
-        plock__coordinator_schedule(coordinator);
+        plock__worker_schedule(&coordinator->job);
     }
     plock__coordinator_tell(coordinator, waiter->queue->look_at);
 }
@@ -166,7 +166,7 @@ void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *er
     if (!queue || error->status != PLOCK_SILENT) return;
     /* this skips `waiter` itself, because it is not resting */
     plock__wait_queue_unreached(queue, error, since);
-    plock__coordinator_schedule(plock__coordinator_among(queue));
+    plock__worker_schedule(&plock__coordinator_among(queue)->job);
 }
 
 void plock__waiter_checks_if_shaken(plock_waiter *waiter) {
@@ -225,7 +225,7 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     if (place) plock__wait_queue_schedule(queue, place, plock_now());
     plock__wait_queue_insert(queue, waiter);
     plock__coordinator_places(coordinator, waiter->subject.key);
-    if (waiter->due) plock__coordinator_schedule(coordinator);
+    if (waiter->due) plock__worker_schedule(&coordinator->job);
 }
 
 plock_status plock__waiter_join(plock_waiter **out, plock_node *node,

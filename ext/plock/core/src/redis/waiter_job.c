@@ -163,9 +163,9 @@ void plock__waiter_put_down(plock_job *job) {
         plock__waiter_say_parted(waiter);
     }
     plock_node *node = plock__store_node(waiter->node->store, waiter->subject.key);
-    plock_coordinator *coordinator = own ? plock__coordinator_of(node) : NULL;
+    plock_coordinator *coordinator = own ? atomic_load(&node->coordinator) : NULL;
     /* another waiter may now have to ask for its place */
-    if (coordinator && coordinator->queues.first) plock__coordinator_schedule(coordinator);
+    if (coordinator && coordinator->queues.first) plock__worker_schedule(&coordinator->job);
     plock__leave();
     if (again)
         plock__worker_submit(&waiter->job);

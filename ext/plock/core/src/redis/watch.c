@@ -54,7 +54,7 @@ static void begin_watching(plock_later *later) {
         watch->place_length += 1 + watch->channel_length;
     }
     plock__enter();
-    const plock_coordinator *coordinator = plock__coordinator_of(current_node(watch));
+    const plock_coordinator *coordinator = atomic_load(&current_node(watch)->coordinator);
     /* The coordinator did not listen for this watch before, so the watch must check whether its
      * lease was broken. If the channel is not open yet, its opening will start the check. */
     if (coordinator && coordinator->open) watch->doubtful = true;
@@ -134,7 +134,7 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     watch->channel_length = name.length;
     link_watch(coordinator, watch);
     plock__coordinator_places(coordinator, watch->subject.key);
-    if (!start && !coordinator->open) plock__coordinator_schedule(coordinator);
+    if (!start && !coordinator->open) plock__worker_schedule(&coordinator->job);
     plock__leave();
     if (!start) return PLOCK_OK;
     plock__coordinator_start(start);
