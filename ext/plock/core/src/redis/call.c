@@ -80,20 +80,18 @@ plock_status plock__call_send(const plock_node *node, plock_connection *connecti
     return send_script(connection, request, functions ? BY_FUNCTION : BY_NAME, error);
 }
 
-static plock_status load_functions(plock_connection *connection, plock_error *error) {
-    const plock_text words[] = {plock__text_of("FUNCTION"), plock__text_of("LOAD"),
-                                plock__text_of("REPLACE"),
-                                plock__script_library(connection->config->cluster)};
-    return plock__connection_send(connection, 4, words, error);
-}
-
-static plock_status load_script(plock_connection *connection, plock_script_id id,
-                                plock_error *error) {
-    const plock_script *script = script_of(connection, id);
+/* Sends SCRIPT LOAD or FUNCTION LOAD. */
+static plock_status load(const plock_call *call, plock_error *error) {
+    plock_connection *connection = call->connection;
+    const plock_script *script = script_of(connection, call->request.script);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    const plock_text words[] = {plock__text_of("SCRIPT"), plock__text_of("LOAD"),
-                                plock__text(script->text, script->length)};
-    return plock__connection_send(connection, 3, words, error);
+    const plock_text functions[] = {plock__text_of("FUNCTION"), plock__text_of("LOAD"),
+                                    plock__text_of("REPLACE"),
+                                    plock__script_library(connection->config->cluster)};
+    const plock_text one[] = {plock__text_of("SCRIPT"), plock__text_of("LOAD"),
+                              plock__text(script->text, script->length)};
+    return call->functions ? plock__connection_send(connection, 4, functions, error)
+                           : plock__connection_send(connection, 3, one, error);
 }
 
 /* --- the steps; each advances the state, or returns why it cannot --- */
@@ -201,13 +199,10 @@ static plock_status ask(plock_call *call, plock_error *error) {
                        error);
 }
 
-/* The server does not know the script. Sends SCRIPT LOAD or FUNCTION LOAD together with the
- * request. */
+/* The server does not know the script, so this sends the script together with the request. */
 static plock_status ask_again(plock_call *call, plock_error *error) {
     call->loads = true;
-    const plock_status status = call->functions
-                                    ? load_functions(call->connection, error)
-                                    : load_script(call->connection, call->request.script, error);
+    const plock_status status = load(call, error);
     return status ? status : ask(call, error);
 }
 
@@ -216,12 +211,6 @@ static plock_status ask_again(plock_call *call, plock_error *error) {
 static bool refuses(const plock_error *said, const char *command) {
     return (said->status == PLOCK_NOPERM || said->status == PLOCK_SERVER) &&
            strcasestr(said->message, command);
-}
-
-/* The user may not call scripts. From Redis 7 on, functions can be called instead. */
-static plock_status ask_by_function(plock_call *call, plock_error *error) {
-    call->functions = true;
-    return ask(call, error);
 }
 
 /* The server's message names only the line of the script that has the forbidden command. This
@@ -257,7 +246,9 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
         if (status == PLOCK_NOSCRIPT && call->loading_failed)
             return error->status = call->loading_failed;
         if (last && !call->functions && refuses(&said, "evalsha")) {
-            status = ask_by_function(call, error);
+            /* the user may not call scripts; from Redis 7 on, functions can be called instead */
+            call->functions = true;
+            status = ask(call, error);
             if (status) return status;
             continue;
         }
