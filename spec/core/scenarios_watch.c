@@ -156,7 +156,7 @@ static plock_status ask(plock_store *store, plock_lease *lease) {
         else if (i == 1)
             plock_query_scan(query, 0);
         else
-            plock_query_break(query);
+            plock_query_break_only(query, "", 0);
         while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN)
             (void)fake_wait(NULL, &interest);
         CHECK_INT(plock_query_parts(query), !status);

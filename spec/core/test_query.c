@@ -146,7 +146,7 @@ static void an_unfinished_break_is_asked_for_again(void) {
         begin();
         fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":3\r\n";
         fake_peers[0].answers[2] = LAST[i];
-        plock_query_break(query);
+        plock_query_break_only(query, "", 0);
         CHECK_STATUS(finish(), PLOCK_OK);
         check_number(0, i == 2 ? 2 : 1);
         CHECK_INT(fake_commands_like("EVALSHA break"), 3);
@@ -158,7 +158,7 @@ static void break_tells_whether_it_was_held(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) {
         fake_peers[0].answers[i] = i == 0 ? ":0\r\n" : i == 1 ? ":1\r\n" : ":2\r\n";
-        plock_query_break(query);
+        plock_query_break_only(query, "", 0);
         CHECK_STATUS(finish(), PLOCK_OK);
         CHECK_INT(plock_query_parts(query), 1);
         check_number(0, i);
@@ -200,7 +200,7 @@ static void of_a_shared_one_it_asks_the_same(void) {
     plock_query_status(shared, 24);
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
     CHECK_INT(plock_query_parts(shared), 2);
-    plock_query_break(shared);
+    plock_query_break_only(shared, "", 0);
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
     CHECK_INT(plock_query_number(shared, 0), 1);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA shared_status 1 shared 24 24");
@@ -243,7 +243,7 @@ static void an_answer_lasts_until_the_next_question(void) {
     check_text(0, "me");
     check_text(4, "1700000000000002");
     CHECK_INT(plock_query_parts(query), 8);
-    plock_query_break(query);
+    plock_query_break_only(query, "", 0);
     CHECK_INT(plock_query_parts(query), 0);
     check_text(0, "(no text)");
     check_number(0, 0);
@@ -360,7 +360,7 @@ static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
         CHECK_STATUS(finish(), PLOCK_OK);
         fake_peers[1].answers[0] = twice ? FAKE_CLOSES : ":1\r\n";
         fake_peers[2].answers[0] = ":0\r\n";
-        plock_query_break(query);
+        plock_query_break_only(query, "", 0);
         CHECK_STATUS(plock_query_step(query, &interest), twice ? PLOCK_AGAIN : PLOCK_OK);
         CHECK_INT(plock_now(), began);
         if (twice) CHECK_STATUS(finish(), PLOCK_OK);

@@ -202,7 +202,7 @@ static void there_is_nothing_to_carry_out_without_a_question(void) {
     fake_peers[0].answers[0] = ":1\r\n";
     fake_peers[0].answers[1] = "-ERR x\r\n";
     for (unsigned i = 0; i < 2; i++) {
-        plock_query_break(query);
+        plock_query_break_only(query, "", 0);
         CHECK_STATUS(finish(), i == 0 ? PLOCK_OK : PLOCK_SERVER);
         /* the query has already been answered */
         CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
@@ -223,7 +223,7 @@ static void it_asks_one_thing_at_a_time(void) {
         CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
         CHECK_INT(store->node.pool.waiting, state == WAITING);
         fake_peers[0].answers[1] = fake_peers[1].answers[0] = ":1\r\n";
-        plock_query_break(query);
+        plock_query_break_only(query, "", 0);
         CHECK_INT(store->node.pool.waiting, 0);
         if (state == WAITING) give_it_back();
         CHECK_STATUS(finish(), PLOCK_OK);
@@ -247,8 +247,8 @@ static void it_can_be_given_up_and_freed_at_any_moment(void) {
             plock_query_cancel(query);
             CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
             CHECK_INT(plock_query_parts(query), 0);
-            fake_peers[0].obliging = true; /* used only if the connection could be kept */
-            plock_query_break(query);      /* the query can be used again */
+            fake_peers[0].obliging = true;        /* used only if the connection could be kept */
+            plock_query_break_only(query, "", 0); /* the query can be used again */
             CHECK_STATUS(finish(), PLOCK_OK);
             plock_query_cancel(query); /* cancelling keeps an answer that has arrived */
             CHECK_INT(plock_query_number(query, 0), 1);
@@ -263,12 +263,12 @@ static void it_can_be_given_up_and_freed_at_any_moment(void) {
 static void it_keeps_its_store_alive_and_opens_it_again(void) {
     begin();
     for (unsigned p = 0; p < 2; p++) fake_peers[p].answers[0] = ":1\r\n";
-    plock_query_break(query);
+    plock_query_break_only(query, "", 0);
     CHECK_STATUS(finish(), PLOCK_OK);
     plock_store_disconnect(store);
     CHECK(fake_peers[0].destroyed && plock_store_disconnected(store));
     plock_store_close(store);
-    plock_query_break(query);
+    plock_query_break_only(query, "", 0);
     CHECK(!plock_store_disconnected(store));
     CHECK_STATUS(finish(), PLOCK_OK);
     plock_query_free(other);
@@ -288,7 +288,7 @@ static void go_on_in_child(void *context) {
     /* the child has sent nothing on the parent's connection */
     CHECK_INT(fake_commands_like(""), commands);
     fake_peers[1].answers[0] = ":1\r\n";
-    plock_query_break(query); /* the query can be used in the child */
+    plock_query_break_only(query, "", 0); /* the query can be used in the child */
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK_INT(plock_query_number(query, 0), 1);
     CHECK_INT(fake_connections(), 2);

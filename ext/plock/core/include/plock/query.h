@@ -39,12 +39,11 @@ void plock_query_free(plock_query *query);
  *
  * plock_query_scan answers with a cursor to continue from (0 at the end), and then with keys.
  *
- * plock_query_break answers 0 if the lock was not held. If the answer to an earlier attempt was
- * lost, the answer is never 0, because that attempt may have broken the lock.
- *
- * plock_query_break_only takes the lock only from the holders with these fences. `fences` has a
- * blank before and after each fence, as in " 1700000000000000 - ". "-" means the holders without a
- * fence. The text must not change until the question has ended.
+ * plock_query_break_only answers 0 if the lock was not held. If the answer to an earlier attempt was
+ * lost, the answer is never 0, because that attempt may have broken the lock. It takes the lock only
+ * from the holders with these fences. `fences` has a blank before and after each fence, as in
+ * " 1700000000000000 - ". "-" means the holders without a fence. With no fences (""), all holders
+ * lose the lock. The text must not change until the question has ended.
  *
  * plock_query_note stores the given note if the key had none or `replace` is true. With an empty
  * note, it stores nothing. It answers with the note that the key has afterwards, or with "" if the
@@ -52,7 +51,6 @@ void plock_query_free(plock_query *query);
  * PLOCK_MISUSE. Otherwise it returns PLOCK_OK. */
 void plock_query_status(plock_query *query, int64_t first);
 void plock_query_scan(plock_query *query, int64_t cursor);
-void plock_query_break(plock_query *query);
 void plock_query_break_only(plock_query *query, const char *fences, size_t length);
 PLOCK_MUST_USE plock_status plock_query_note(plock_query *query, const char *note, size_t length,
                                              bool replace);

@@ -142,27 +142,25 @@ static plock_status keep(void *context, const plock_value *answer, plock_error *
 }
 
 /* Cancels a request that is under way, and begins this one. */
-static void ask(plock_query *query, const plock_request *request) {
+static void ask(plock_query *query, plock_request request) {
     plock__begin_step();
     plock__retry_cancel(&query->retry);
     query->asks = true;
     query->generation = plock__generation();
     query->parts = 0;
     plock__store_use(query->node->store);
-    plock__retry_begin(&query->retry, query->node, request,
+    plock__retry_begin(&query->retry, query->node, &request,
                        plock_after(plock_now(), query->node->config->command_timeout), false);
     plock__retry_heed(&query->retry, keep, NULL, NULL, query);
     plock__end_step();
 }
 
 void plock_query_status(plock_query *query, int64_t first) {
-    const plock_request request = plock__status_request(&query->subject, first);
-    ask(query, &request);
+    ask(query, plock__status_request(&query->subject, first));
 }
 
 void plock_query_scan(plock_query *query, int64_t cursor) {
-    const plock_request request = scan_request(query, cursor);
-    ask(query, &request);
+    ask(query, scan_request(query, cursor));
     /* nodes do not redirect requests without keys, so a scan begins with a fresh map */
     if (cursor || !query->node->store->routes) return;
     plock__begin_step();
@@ -170,21 +168,15 @@ void plock_query_scan(plock_query *query, int64_t cursor) {
     plock__end_step();
 }
 
-void plock_query_break(plock_query *query) { plock_query_break_only(query, "", 0); }
-
 void plock_query_break_only(plock_query *query, const char *fences, size_t length) {
-    const plock_request request =
-        plock__break_request(&query->subject, plock__text(fences, length));
-    ask(query, &request);
+    ask(query, plock__break_request(&query->subject, plock__text(fences, length)));
 }
 
 plock_status plock_query_note(plock_query *query, const char *note, size_t length, bool replace) {
     if (length > sizeof query->note) return PLOCK_MISUSE;
     plock_query_cancel(query);
     memcpy(query->note, note, length);
-    const plock_request request =
-        plock__note_request(&query->subject, plock__text(query->note, length), replace);
-    ask(query, &request);
+    ask(query, plock__note_request(&query->subject, plock__text(query->note, length), replace));
     return PLOCK_OK;
 }
 
