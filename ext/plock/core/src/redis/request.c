@@ -4,15 +4,15 @@
 
 #include <string.h>
 
-static plock_text write_number(char *to, size_t room, int64_t number) {
-    char *const end = to + room, *at = end;
+static plock_text write_number(char room[PLOCK__NUMBER_ROOM], int64_t number) {
+    char *const end = room + PLOCK__NUMBER_ROOM, *at = end;
     do *--at = (char)('0' + number % 10);
     while (number /= 10);
     return plock__text(at, (size_t)(end - at));
 }
 
-static plock_text write_ttl(plock_subject *s, plock_ns ttl) {
-    return write_number(s->ttl, sizeof s->ttl, ttl / PLOCK_MILLISECOND);
+static plock_text write_ms(char room[PLOCK__NUMBER_ROOM], plock_ns span) {
+    return write_number(room, span / PLOCK_MILLISECOND);
 }
 
 /* Rounds up to milliseconds, and adds one, because Redis counts from the start of the current
@@ -21,22 +21,13 @@ static plock_ns kept_for(plock_ns keep) {
     return keep ? ((keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND + 1) * PLOCK_MILLISECOND : 0;
 }
 
-static plock_text write_keep(plock_subject *s, plock_ns keep) {
-    return write_number(s->ttl, sizeof s->ttl, kept_for(keep) / PLOCK_MILLISECOND);
-}
-
-static plock_text write_window(plock_subject *s, plock_ns window) {
-    return write_number(s->window, sizeof s->window, window / PLOCK_MILLISECOND);
-}
-
 /* Locks that can have several holders have scripts of their own. */
 static bool is_shared(const plock_subject *s) { return *s->share != 0; }
 
 /* Writes the TTL of the companion, in ms. The companion lasts fence_ttl longer than the span for
  * which the key is taken. */
 static plock_text write_noted_for(plock_subject *s, plock_ns span) {
-    return write_number(s->noted_for, sizeof s->noted_for,
-                        (span + s->fence_ttl) / PLOCK_MILLISECOND);
+    return write_ms(s->noted_for, span + s->fence_ttl);
 }
 
 static plock_text write_fence_ttl(plock_subject *s) { return write_noted_for(s, 0); }
@@ -55,19 +46,19 @@ static plock_request confirmed(const plock_subject *s, plock_request request) {
 plock_request plock__acquire_request(plock_subject *s, plock_ns ttl, bool again) {
     if (is_shared(s))
         return confirmed(s,
-                         REQUEST(s, PLOCK__SHARED_ACQUIRE, 5, s->owner.value, write_ttl(s, ttl),
+                         REQUEST(s, PLOCK__SHARED_ACQUIRE, 5, s->owner.value, write_ms(s->ttl, ttl),
                                  s->owner.signature, write_fence_ttl(s), plock__text_of(s->share)));
-    return confirmed(s,
-                     REQUEST(s, PLOCK__ACQUIRE, again ? 5 : 4, s->owner.value, write_ttl(s, ttl),
-                             s->owner.signature, write_noted_for(s, ttl), plock__text_of("again")));
+    return confirmed(s, REQUEST(s, PLOCK__ACQUIRE, again ? 5 : 4, s->owner.value,
+                                write_ms(s->ttl, ttl), s->owner.signature, write_noted_for(s, ttl),
+                                plock__text_of("again")));
 }
 
 plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket,
                                    plock_ns window) {
     plock_request request = plock__acquire_request(s, ttl, false);
-    request.texts[request.keys + request.arguments++] =
-        write_number(s->ticket, sizeof s->ticket, ticket);
-    if (!is_shared(s)) request.texts[request.keys + request.arguments++] = write_window(s, window);
+    request.texts[request.keys + request.arguments++] = write_number(s->ticket, ticket);
+    if (!is_shared(s))
+        request.texts[request.keys + request.arguments++] = write_ms(s->window, window);
     request.irreplaceable = ticket;
     return request;
 }
@@ -82,7 +73,7 @@ static plock_request extension(plock_subject *s, plock_ns ttl, plock_text longer
                                plock_text place) {
     const unsigned count = place.length ? 5 : longer.length ? 4 : 3;
     return confirmed(s, REQUEST(s, is_shared(s) ? PLOCK__SHARED_EXTEND : PLOCK__EXTEND, count,
-                                s->owner.value, write_ttl(s, ttl), write_companion_ttl(s, ttl),
+                                s->owner.value, write_ms(s->ttl, ttl), write_companion_ttl(s, ttl),
                                 longer, place));
 }
 
@@ -92,7 +83,7 @@ plock_request plock__extend_request(plock_subject *s, plock_ns ttl) {
 
 plock_request plock__adopt_request(plock_subject *s, plock_text left, plock_ns ttl) {
     return confirmed(s, REQUEST(s, is_shared(s) ? PLOCK__SHARED_ADOPT : PLOCK__ADOPT, 5, left,
-                                write_ttl(s, ttl), s->owner.value, s->owner.signature,
+                                write_ms(s->ttl, ttl), s->owner.value, s->owner.signature,
                                 write_companion_ttl(s, ttl)));
 }
 
@@ -126,15 +117,14 @@ void plock__break_anyway(plock_request *request) {
 
 plock_request plock__status_request(plock_subject *s, int64_t first) {
     return REQUEST(s, is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS, 2,
-                   write_number(s->ticket, sizeof s->ticket, first),
-                   WAITERS_TOLD(PLOCK_WAITERS_TOLD));
+                   write_number(s->ticket, first), WAITERS_TOLD(PLOCK_WAITERS_TOLD));
 }
 
 plock_request plock__scan_request(plock_subject *s, int64_t cursor) {
     return (plock_request){.script = PLOCK__SCAN,
                            .keys = 0,
                            .arguments = 2,
-                           .texts = {write_number(s->ticket, sizeof s->ticket, cursor), s->key}};
+                           .texts = {write_number(s->ticket, cursor), s->key}};
 }
 
 plock_request plock__note_request(const plock_subject *s, plock_text note, bool replace) {
@@ -142,14 +132,14 @@ plock_request plock__note_request(const plock_subject *s, plock_text note, bool 
 }
 
 plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns keep) {
-    const plock_text span = keep ? write_keep(s, keep) : plock__text("", 0);
+    const plock_text span = keep ? write_ms(s->ttl, kept_for(keep)) : plock__text("", 0);
     if (is_shared(s))
         return REQUEST(s, PLOCK__SHARED_RELEASE, keep ? 3 : 2, s->owner.value, write_fence_ttl(s),
                        span);
     if (keep)
-        return REQUEST(s, PLOCK__RELEASE, 4, s->owner.value, write_window(s, window), span,
+        return REQUEST(s, PLOCK__RELEASE, 4, s->owner.value, write_ms(s->window, window), span,
                        write_noted_for(s, kept_for(keep)));
-    return REQUEST(s, PLOCK__RELEASE, window ? 2 : 1, s->owner.value, write_window(s, window));
+    return REQUEST(s, PLOCK__RELEASE, window ? 2 : 1, s->owner.value, write_ms(s->window, window));
 }
 
 plock_request plock__release_valid_request(plock_subject *s) {
@@ -180,7 +170,7 @@ static plock_text *put_keys(plock_text *to, plock_subject *const *subjects, size
 plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl,
                                          plock_text *texts) {
     plock_text *to = put_keys(texts, subjects, count);
-    *to++ = write_ttl(subjects[0], ttl);
+    *to++ = write_ms(subjects[0]->ttl, ttl);
     *to++ = write_noted_for(subjects[0], ttl);
     bool same = true;
     for (size_t i = 0; i < count; i++) {
@@ -198,7 +188,7 @@ plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t 
 plock_request plock__release_all_request(plock_subject *const *subjects, size_t count,
                                          plock_ns keep, plock_text *texts) {
     plock_text *to = put_keys(texts, subjects, count);
-    *to++ = keep > 0 ? write_keep(subjects[0], keep) : plock__text("", 0);
+    *to++ = keep > 0 ? write_ms(subjects[0]->ttl, kept_for(keep)) : plock__text("", 0);
     *to++ = keep > 0 ? write_noted_for(subjects[0], kept_for(keep)) : plock__text("", 0);
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->owner.value;
     return (plock_request){.script = PLOCK__RELEASE_ALL,

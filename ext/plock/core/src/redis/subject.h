@@ -5,6 +5,8 @@
 
 #include "redis/owner.h"
 
+enum { PLOCK__NUMBER_ROOM = 24 };
+
 typedef struct plock_subject {
     plock_text key; /* its bytes are in the room passed to plock__subject_name */
     plock_owner owner;
@@ -12,7 +14,9 @@ typedef struct plock_subject {
     char share[PLOCK_SHARE_MAX + 1];
     unsigned replicas;  /* how many replicas must confirm a grant or an extension */
     plock_ns fence_ttl; /* how long the fence outlasts the lease */
-    char ttl[24], ticket[24], window[8], noted_for[24]; /* room for a request's numbers as text */
+    /* room for a request's numbers as text */
+    char ttl[PLOCK__NUMBER_ROOM], ticket[PLOCK__NUMBER_ROOM], window[PLOCK__NUMBER_ROOM],
+        noted_for[PLOCK__NUMBER_ROOM];
 } plock_subject;
 
 /* Copies the key of the lock into `room`. fence_ttl: the store's setting. */
