@@ -30,6 +30,13 @@ void plock__enter(void) { (void)pthread_mutex_lock(&lock); }
 
 void plock__leave(void) { (void)pthread_mutex_unlock(&lock); }
 
+bool plock__drop_reference(unsigned *references) {
+    plock__enter();
+    const bool last = --*references == 0;
+    plock__leave();
+    return last;
+}
+
 unsigned plock__generation(void) { return atomic_load_explicit(&generation, memory_order_relaxed); }
 
 static void tell_waiting(void) {

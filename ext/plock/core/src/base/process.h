@@ -3,6 +3,7 @@
 #define PLOCK__PROCESS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,9 @@
  * library. Because there is only one mutex, a thread that forks needs to take only that one. */
 void plock__enter(void);
 void plock__leave(void);
+
+/* Counts one reference less, under the lock. Returns true if it was the last one. */
+bool plock__drop_reference(unsigned *references);
 
 /* A step is a change of leases, connections or pools. Every thread calls plock__begin_step before
  * each step, and plock__end_step after it. A fork waits until no thread is in a step, so that the

@@ -218,10 +218,7 @@ static plock_ns idle(const plock_job *job) {
 /* --- lifecycle --- */
 
 static void let_go(plock_failover *failover) {
-    plock__enter();
-    const bool last = --failover->references == 0;
-    plock__leave();
-    if (!last) return;
+    if (!plock__drop_reference(&failover->references)) return;
     plock__store_unattend(failover->node);
     plock__free(failover);
 }

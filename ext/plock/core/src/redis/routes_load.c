@@ -40,10 +40,7 @@ struct plock_load {
 };
 
 static void release(plock_load *load) {
-    plock__enter();
-    const bool last = --load->references == 0;
-    plock__leave();
-    if (!last) return;
+    if (!plock__drop_reference(&load->references)) return;
     plock_waker_give(load->waker);
     plock_config_free(load->config);
     plock__free(load);

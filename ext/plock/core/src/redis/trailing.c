@@ -46,10 +46,7 @@ static void take_out(trailing *t) {
 /* --- the end of a trail --- */
 
 static void let_go(trailing *t) {
-    plock__enter();
-    const bool last = --t->references == 0;
-    plock__leave();
-    if (!last) return;
+    if (!plock__drop_reference(&t->references)) return;
     plock__node_release(t->node);
     plock__free(t);
 }

@@ -27,10 +27,7 @@ plock_waiter *plock__waiter_new(plock_node *node, size_t key_length) {
 }
 
 void plock__waiter_release(plock_waiter *waiter) {
-    plock__enter();
-    const bool last = --waiter->references == 0;
-    plock__leave();
-    if (!last) return;
+    if (!plock__drop_reference(&waiter->references)) return;
     plock_waker_give(waiter->waker);
     plock__call_cancel(&waiter->call, NULL);
     plock__owner_clear(&waiter->subject.owner);

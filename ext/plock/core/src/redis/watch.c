@@ -97,10 +97,7 @@ plock_watch *plock__watch_retain(plock_watch *watch) {
 }
 
 void plock__watch_release(plock_watch *watch) {
-    plock__enter();
-    const bool last = --watch->references == 0;
-    plock__leave();
-    if (!last) return;
+    if (!plock__drop_reference(&watch->references)) return;
     plock__owner_clear(&watch->subject.owner);
     plock__node_release(watch->node);
     plock__free(watch);
