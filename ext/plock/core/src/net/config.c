@@ -357,10 +357,7 @@ static void free_sentinels(plock_sentinels *sentinels) {
 
 void plock_config_free(plock_config *config) {
     if (!config) return;
-    plock__enter();
-    const bool last = --config->references == 0;
-    plock__leave();
-    if (!last) return;
+    if (!plock__drop_reference(&config->references)) return;
     free_sentinels(config->sentinels);
     free_hosts(config->cluster);
     plock__free(config->cluster);

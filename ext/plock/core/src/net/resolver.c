@@ -42,10 +42,7 @@ struct plock_lookup {
 static plock_lookup *running;
 
 static void release(plock_lookup *lookup) {
-    plock__enter();
-    const bool last = --lookup->references == 0;
-    plock__leave();
-    if (!last) return;
+    if (!plock__drop_reference(&lookup->references)) return;
     plock_waker_give(lookup->waker);
     plock__free(lookup->host);
     plock__free(lookup->port);
