@@ -57,7 +57,7 @@ bool plock__acquire_asked(const plock_redis_lease *lease) {
     return lease->phase == ASKING && plock__call_left(&lease->call);
 }
 
-void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
+void plock__acquire_give_up(plock_redis_lease *lease, bool doubt) {
     const bool asked = plock__acquire_asked(lease);
     stop_looking(lease);
     const plock_request undo = lease->waiter ? plock__leave_request(&lease->waiter->subject, true)
@@ -66,7 +66,7 @@ void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
     if (lease->waiter) {
         lease->ticket = plock__waiter_give_up(lease->waiter, asked, doubt);
         lease->waiter = NULL;
-    } else if (doubt && !again) {
+    } else if (doubt) {
         (void)plock__lease_release_in_background(lease, false);
     }
 }
@@ -107,17 +107,8 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
     plock__lease_route(lease);
-    const plock_wait_request wait_request = {.subject = &lease->subject,
-                                             .ttl = lease->new_ttl,
-                                             .ticket = lease->ticket,
-                                             .shares = lease->shares,
-                                             .watch = lease->watch,
-                                             .renewed_for = lease->max_hold,
-                                             .follows = follows,
-                                             .reports = lease->endures};
     lease->failures_told = 0;
-    return plock__waiter_join(&lease->waiter, lease->node, &wait_request, place, asks,
-                              &lease->base.error);
+    return plock__waiter_join(lease, place, follows, asks);
 }
 
 plock_status plock__acquire_prepare(plock_redis_lease *lease) {
@@ -195,10 +186,10 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     if (lease->waiter && lease->phase == ASKING)
         plock__waiter_tell_of_silence(lease->waiter, &lease->base.error, lease->tried_at);
     plock__lease_drop_watch(lease); /* the next attempt makes its own watch */
-    /* a brought owner is the same in all attempts, so an earlier one may have acquired the lock for
-     * it */
-    const bool owes = doubt || (brought && lease->doubt);
-    plock__acquire_give_up(lease, owes, reconnects && brought);
+    /* A brought owner is the same in all attempts, so an earlier one may have acquired the lock for
+     * it. But if it reconnects, it asks again at once, with a request that says so ('again' in
+     * acquire.lua), so nothing is released. */
+    plock__acquire_give_up(lease, brought ? lease->doubt && !reconnects : doubt);
     /* the next attempt goes behind the other waiters, which may need no confirmation by replicas */
     if (too_few) lease->ticket = 0;
     if (reconnects) {
@@ -227,7 +218,8 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
 }
 
 static plock_status end_of_patience(plock_redis_lease *lease, plock_status status) {
-    plock__acquire_give_up(lease, false, false);
+    plock__lease_drop_watch(lease);
+    plock__acquire_give_up(lease, false);
     return plock__lease_finish(lease, status);
 }
 
@@ -264,7 +256,6 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
         (void)plock__fail_plainly(&lease->base.error,
                                   lease->patient ? PLOCK_TIMED_OUT : PLOCK_REFUSED);
         if (lease->patient) return part(lease, now);
-        plock__lease_drop_watch(lease);
         return end_of_patience(lease, PLOCK_REFUSED);
     }
     bool asks = true;
@@ -309,7 +300,6 @@ static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *
 /* The server has granted the lease, but the replicas have not confirmed the grant in time. The
  * acquire fails, and the waiter's job takes the grant back. */
 static plock_status unconfirmed(plock_redis_lease *lease) {
-    plock__lease_drop_watch(lease);
     return end_of_patience(
         lease, plock__fail(&lease->base.error, PLOCK_UNREPLICATED,
                            "%.80s: fewer than %u replicas confirmed the lease in time",
@@ -322,9 +312,7 @@ static plock_status out_of_patience(plock_redis_lease *lease) {
     const bool unanswered = lease->phase == RESTING && plock__outage_of_server(lease);
     if (unanswered) (void)plock__outage_silence(lease);
     if (!lease->base.error.status) (void)plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
-    if (!unanswered) return part(lease, plock_now());
-    plock__lease_drop_watch(lease);
-    return end_of_patience(lease, PLOCK_TIMED_OUT);
+    return unanswered ? end_of_patience(lease, PLOCK_TIMED_OUT) : part(lease, plock_now());
 }
 
 static plock_status rest(plock_redis_lease *lease, plock_interest *interest) {

@@ -100,7 +100,7 @@ static void give_up(plock_redis_lease *lease) {
     const bool own = !plock_lease_inherited(&lease->base), left = plock__acquire_asked(lease);
     if (lease->doing == ADOPTING && own) plock__lease_give_up_adopting(lease);
     const bool earlier = lease->subject.owner.brought && lease->doubt;
-    if (lease->doing == ACQUIRING) plock__acquire_give_up(lease, own && (left || earlier), false);
+    if (lease->doing == ACQUIRING) plock__acquire_give_up(lease, own && (left || earlier));
     if (lease->doing == RELEASING && own) (void)plock__lease_release_in_background(lease, false);
     if (lease->doing == EXTENDING)
         plock__lease_doubt_extension(lease, plock__retry_in_doubt(&lease->retry));

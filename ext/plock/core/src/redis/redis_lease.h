@@ -178,9 +178,8 @@ PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease,
 
 /* Ends the attempt without the lock. If the request has no answer yet, an undo follows on the same
  * connection. doubt: the server may have granted the lock, so a release follows on another
- * connection. again: no release follows, because the same owner asks again at once, with a request
- * that says so ('again' in acquire.lua). */
-void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again);
+ * connection. */
+void plock__acquire_give_up(plock_redis_lease *lease, bool doubt);
 
 /* Has the lease itself, and not its waiter's job, sent a request? */
 bool plock__acquire_asked(const plock_redis_lease *lease);

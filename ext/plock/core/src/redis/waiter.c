@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/coordinator.h"
-#include "redis/watch.h"
+#include "redis/redis_lease.h"
 
 #ifdef PLOCK_TESTING
 #include <assert.h>
@@ -173,23 +173,19 @@ void plock__waiter_checks_if_shaken(plock_waiter *waiter) {
 
 /* --- the waiter's own thread --- */
 
-static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_node *node,
-                         const plock_wait_request *wait_request, plock_error *error) {
-    plock_waiter *waiter = *out = plock__waiter_new(node, wait_request->subject->key.length);
-    *queue = plock__wait_queue_new(wait_request->subject->key);
+static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_redis_lease *lease) {
+    plock_waiter *waiter = *out = plock__waiter_new(lease->node, lease->subject.key.length);
+    *queue = plock__wait_queue_new(lease->subject.key);
     plock_status status = waiter && *queue ? PLOCK_OK : PLOCK_NO_MEMORY;
-    if (!status)
-        status = plock__subject_copy(&waiter->subject, waiter->names, wait_request->subject);
-    if (status) return plock__fail_plainly(error, status);
-    waiter->ttl = wait_request->ttl;
-    waiter->shares = wait_request->shares;
-    waiter->reports = wait_request->reports;
-    waiter->place.ticket = wait_request->ticket;
-    waiter->placed = wait_request->ticket != 0;
-    if (wait_request->watch) {
-        waiter->watch = plock__watch_retain(wait_request->watch);
-        waiter->renewed_for = wait_request->renewed_for;
-    }
+    if (!status) status = plock__subject_copy(&waiter->subject, waiter->names, &lease->subject);
+    if (status) return plock__fail_plainly(&lease->base.error, status);
+    waiter->ttl = lease->new_ttl;
+    waiter->shares = lease->shares;
+    waiter->reports = lease->endures;
+    waiter->place.ticket = lease->ticket;
+    waiter->placed = lease->ticket != 0;
+    if (lease->watch) waiter->watch = plock__watch_retain(lease->watch);
+    waiter->renewed_for = lease->max_hold;
     return PLOCK_OK;
 }
 
@@ -202,8 +198,8 @@ static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
 /* Puts the waiter into the wait queue for its key. If there is none yet, *spare becomes that wait
  * queue, and *spare is set to NULL. Call with the lock held. */
 static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
-                         plock_coordinator *coordinator, const plock_wait_request *wait_request,
-                         const plock_place *place) {
+                         plock_coordinator *coordinator, const plock_redis_lease *lease,
+                         const plock_place *place, bool follows) {
     plock_wait_queue *queue = plock__wait_queue_find(&coordinator->queues, waiter->subject.key);
     if (!queue) {
         queue = *spare;
@@ -211,37 +207,36 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
         plock__wait_queues_add(&coordinator->queues, queue);
     }
     plock__owner_sign(&waiter->subject.owner, plock__channel_text(&coordinator->channel),
-                      wait_request->subject->owner.label);
-    waiter->queues =
-        coordinator->open && !wait_request->follows && !plock__wait_queue_unplaced(queue);
+                      lease->subject.owner.label);
+    waiter->queues = coordinator->open && !follows && !plock__wait_queue_unplaced(queue);
     waiter->due = !waiter->queues;
     if (waiter->due) plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
     /* the waiter has not asked yet, so the waiters that were refused go before it */
-    waiter->follows = !place && !wait_request->ticket;
+    waiter->follows = !place && !lease->ticket;
     if (place) plock__wait_queue_schedule(queue, place, plock_now());
     plock__wait_queue_insert(queue, waiter);
     plock__coordinator_places(coordinator, waiter->subject.key);
     if (waiter->due) plock__worker_schedule(&coordinator->job);
 }
 
-plock_status plock__waiter_join(plock_waiter **out, plock_node *node,
-                                const plock_wait_request *wait_request, const plock_place *place,
-                                bool *asks, plock_error *error) {
-    const bool first_look = !place && !wait_request->ticket && !wait_request->follows;
-    *out = NULL;
+plock_status plock__waiter_join(plock_redis_lease *lease, const plock_place *place, bool follows,
+                                bool *asks) {
+    const bool first_look = !place && !lease->ticket && !follows;
+    lease->waiter = NULL;
     *asks = true;
-    if (first_look && !atomic_load(&node->coordinator)) return PLOCK_OK;
+    if (first_look && !atomic_load(&lease->node->coordinator)) return PLOCK_OK;
     plock_waiter *waiter = NULL;
     plock_wait_queue *spare = NULL;
     plock_coordinator *coordinator, *start = NULL;
-    plock_status status = make(&waiter, &spare, node, wait_request, error);
-    if (!status) status = plock__coordinator_find(node, &coordinator, &start, error);
+    plock_status status = make(&waiter, &spare, lease);
+    if (!status)
+        status = plock__coordinator_find(lease->node, &coordinator, &start, &lease->base.error);
     if (!status) {
-        if (!(first_look && asks_plainly(coordinator, wait_request->subject->key))) {
-            get_in_queue(waiter, &spare, coordinator, wait_request, place);
+        if (!(first_look && asks_plainly(coordinator, lease->subject.key))) {
+            get_in_queue(waiter, &spare, coordinator, lease, place, follows);
             *asks = waiter->queues;
-            *out = waiter;
+            lease->waiter = waiter;
             waiter = NULL;
         }
         plock__leave();

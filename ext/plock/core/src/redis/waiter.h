@@ -10,22 +10,9 @@
 #include "redis/debt.h"
 #include "runtime/worker.h"
 
+typedef struct plock_redis_lease plock_redis_lease;
 typedef struct plock_waiter plock_waiter;
 struct plock_wait_queue;
-
-/* The texts of the subject are copied. */
-typedef struct plock_wait_request {
-    const plock_subject *subject;
-    plock_ns ttl;
-    int64_t ticket; /* the ticket of an earlier place in the queue; 0: none */
-    bool shares;    /* The lock is shared with processes of the older implementation. */
-    /* Another lease of this process has just asked the server for the key. So the waiter goes
-     * behind that lease, and does not ask at once. */
-    bool follows;
-    struct plock_watch *watch; /* Starts as soon as the waiter holds the lock. NULL: none. */
-    plock_ns renewed_for;      /* How long the watch renews the lease. */
-    bool reports;              /* The caller wants a report of each failure to reach the server. */
-} plock_wait_request;
 
 /* The answer that the server owes a waiter. */
 typedef struct plock_owing {
@@ -130,10 +117,11 @@ struct plock_waiter {
     plock_call call;
     plock_debt leaving;
     plock_ns ttl;
-    bool shares, reports; /* as in plock_wait_request */
-    bool queues;          /* the request also asks the server for a place in the queue */
-    struct plock_watch *watch;
-    plock_ns renewed_for;
+    bool shares;               /* the lock is shared with processes of the older implementation */
+    bool reports;              /* the caller wants a report of each failure to reach the server */
+    bool queues;               /* the request also asks the server for a place in the queue */
+    struct plock_watch *watch; /* starts as soon as the waiter holds the lock; NULL: none */
+    plock_ns renewed_for;      /* how long the watch renews the lease */
     plock_subject subject;
     char names[];
 };
@@ -154,14 +142,14 @@ static inline bool plock__waiter_asked(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_ASKED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
 }
 
-/* Joins the wait queue. place: the place from a refusal; NULL: the caller has not asked yet. Sets
- * *out to NULL if the first request need not queue. Sets *asks to true if the caller must ask at
- * once, with plock__waiter_request if there is a waiter. Otherwise the waiter rests. Returns
- * PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_node *node,
-                                               const plock_wait_request *wait_request,
-                                               const plock_place *place, bool *asks,
-                                               plock_error *error);
+/* Joins the wait queue for a lease that is being acquired. place: the place from a refusal; NULL:
+ * the lease has not asked yet. follows: another lease of this process has just asked the server for
+ * the key, so the waiter goes behind that lease, and does not ask at once. Sets lease->waiter, to
+ * NULL if the first request need not queue. Sets *asks to true if the caller must ask at once, with
+ * plock__waiter_request if there is a waiter. Otherwise the waiter rests. Returns PLOCK_OK,
+ * PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
+PLOCK_MUST_USE plock_status plock__waiter_join(plock_redis_lease *lease, const plock_place *place,
+                                               bool follows, bool *asks);
 
 /* Makes the request that asks for the lock, for the waiter's own thread or for its job. */
 plock_request plock__waiter_request(plock_waiter *waiter);
