@@ -2,7 +2,7 @@
 -- nodes. The script runs on the node that serves the lock's key, and treats keys on the other node
 -- as missing. A command that would create such a key fails, so that the key never exists on both
 -- nodes. The client then tries again.
-local server, redis, node = redis, {}
+local server, redis, node = redis, {pcall = redis.pcall}
 
 local function elsewhere(name, ...)
   local absent = ({
@@ -68,14 +68,13 @@ local function moved(lock)
 end
 
 -- Can this call use SPUBLISH? Not while the lock's slot moves, because Redis 8 then refuses all
--- commands for keys that follow a SPUBLISH in another slot. During the move, a command for two keys
--- fails if one of them is not on the node. The second key here never exists.
+-- commands for keys that follow a SPUBLISH in another slot.
 local shards
 local function may_shard(lock)
-  if shards == nil then
+  if shards == nil and server.REDIS_VERSION then
     -- include beside
-    local never = before .. lock .. after .. ':'
-    shards = server.REDIS_VERSION and type(server.pcall('EXISTS', lock, never)) == 'number'
+    -- include moving
+    shards = not moving
   end
   return shards
 end
