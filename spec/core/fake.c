@@ -121,7 +121,7 @@ static bool is_greeting(const char *command) {
 /* Returns whether the word is the script's SHA-1 or text, for one server or for a cluster. */
 static bool is_script(const char *word, size_t length, plock_script_id id) {
     for (int clustered = 0; clustered < 2; clustered++) {
-        const plock_script *script = plock__script_for(id, clustered);
+        const plock_script *script = plock__script(id, clustered);
         if (length == PLOCK__SHA1_HEX && !memcmp(word, script->sha1, PLOCK__SHA1_HEX)) return true;
         if (length == script->length && !memcmp(word, script->text, length)) return true;
     }

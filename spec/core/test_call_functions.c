@@ -120,7 +120,7 @@ static void check_library(bool clustered) {
     const plock_text library = plock__script_library(clustered);
     CHECK_INT(strlen(library.bytes), library.length);
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
-        const plock_script *script = plock__script_for((plock_script_id)id, clustered);
+        const plock_script *script = plock__script((plock_script_id)id, clustered);
         CHECK_HAS(library.bytes, script->text);
         CHECK_HAS(library.bytes, script->function);
         CHECK(!memcmp(library.bytes + strlen("#!lua name="), script->function, 14));
@@ -130,8 +130,8 @@ static void check_library(bool clustered) {
 static void each_library_has_each_script_as_a_function(void) {
     check_library(false);
     check_library(true);
-    CHECK(strcmp(plock__script_for(PLOCK__ACQUIRE, false)->function,
-                 plock__script_for(PLOCK__ACQUIRE, true)->function) != 0);
+    CHECK(strcmp(plock__script(PLOCK__ACQUIRE, false)->function,
+                 plock__script(PLOCK__ACQUIRE, true)->function) != 0);
 }
 
 int main(void) {

@@ -74,7 +74,7 @@ static size_t read_stripped(const char *name, char *text, size_t room) {
 static void each_script_is_the_file_without_its_comments(void) {
     char text[8192];
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
-        const plock_script *script = plock__script((plock_script_id)id);
+        const plock_script *script = plock__script((plock_script_id)id, false);
         const size_t length = read_stripped(FILES[id], text, sizeof text);
         CHECK(length > 0);
         CHECK_INT(script->length, length);
@@ -85,7 +85,7 @@ static void each_script_is_the_file_without_its_comments(void) {
 
 static void each_script_is_named_by_the_sha1_of_its_text(void) {
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
-        const plock_script *script = plock__script((plock_script_id)id);
+        const plock_script *script = plock__script((plock_script_id)id, false);
         unsigned char digest[EVP_MAX_MD_SIZE];
         char expected[2 * EVP_MAX_MD_SIZE + 1], actual[PLOCK__SHA1_HEX + 1] = "";
         unsigned length = 0;
@@ -95,13 +95,13 @@ static void each_script_is_named_by_the_sha1_of_its_text(void) {
         memcpy(actual, script->sha1, PLOCK__SHA1_HEX);
         CHECK_TEXT(actual, expected);
         for (int other = 0; other < id; other++)
-            CHECK(memcmp(script->sha1, plock__script((plock_script_id)other)->sha1,
+            CHECK(memcmp(script->sha1, plock__script((plock_script_id)other, false)->sha1,
                          PLOCK__SHA1_HEX) != 0);
     }
 }
 
 static void *get_script(void *argument) {
-    *(const plock_script **)argument = plock__script(PLOCK__ACQUIRE);
+    *(const plock_script **)argument = plock__script(PLOCK__ACQUIRE, false);
     return NULL;
 }
 
@@ -112,7 +112,8 @@ static void all_threads_see_the_same_script(void) {
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, get_script, (void *)&seen[i]) == 0);
     for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_join(threads[i], NULL) == 0 && seen[i] == plock__script(PLOCK__ACQUIRE));
+        CHECK(pthread_join(threads[i], NULL) == 0 &&
+              seen[i] == plock__script(PLOCK__ACQUIRE, false));
 }
 
 /* --- the embedding itself --- */

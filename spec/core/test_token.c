@@ -132,7 +132,7 @@ static void openssl_keeps_nothing_for_the_thread(void) {
     CHECK(!ERR_peek_error() && thread_state_drop()); /* thread_state_drop finds the peek's state */
     CHECK_STATUS(plock_token(token), PLOCK_OK);
     CHECK_STATUS(plock_digest("message", 7, "secret", 6, hex), PLOCK_OK);
-    CHECK(plock__script(PLOCK__ACQUIRE) != NULL);
+    CHECK(plock__script(PLOCK__ACQUIRE, false) != NULL);
     CHECK(!thread_state_drop());
 }
 

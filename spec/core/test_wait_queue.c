@@ -214,7 +214,7 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     for (unsigned i = 0; i < 3; i++) insert(i, 0);
     waiters[1].due = waiters[2].due = true;
     note_all();
-    CHECK(plock__wait_queue_unplaced(queue));
+    CHECK(queue->unplaced);
     CHECK(next(false) == NULL);
     CHECK(next(true) == &waiters[1]);
     waiters[1].state = PLOCK__WAITER_ASKED;
@@ -224,7 +224,7 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     CHECK(next(true) == &waiters[2]);
     waiters[2].due = false;
     CHECK(next(true) == NULL);
-    CHECK(!plock__wait_queue_unplaced(queue));
+    CHECK(!queue->unplaced);
     end();
 }
 
@@ -287,7 +287,7 @@ static void many_that_rest_cost_nothing(void) {
         at = PLOCK_NEVER;
         CHECK(plock__wait_queue_next(queue, true, plock_now(), &at) == NULL);
         CHECK_INT(at, plock_now() + 1);
-        CHECK(!plock__wait_queue_unplaced(queue));
+        CHECK(!queue->unplaced);
     }
     CHECK(plock__wait_queue_visited() <= TIMES);
     end();

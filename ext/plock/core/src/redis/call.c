@@ -50,7 +50,7 @@ void plock__call_let_go(plock_call *call, bool usable) {
 enum how { BY_NAME, BY_TEXT, BY_FUNCTION };
 
 static const plock_script *script_of(const plock_connection *connection, plock_script_id id) {
-    return plock__script_for(id, connection->config->cluster);
+    return plock__script(id, connection->config->cluster);
 }
 
 static plock_status send_script(plock_connection *connection, const plock_request *request,
@@ -308,7 +308,9 @@ static plock_status overdue(plock_call *call, plock_error *error) {
     /* If connecting had failed, the transport would have reported it. So the transport is
      * connected, but the server, or its TLS, did not answer. */
     if (call->state != PLOCK__CONFIRMING) return plock__connection_silent(call->connection, error);
-    return plock__confirm_late(call, error);
+    return plock__fail(error, PLOCK_UNREPLICATED,
+                       "fewer than %u replicas confirmed the lease in time",
+                       call->request.replicas);
 }
 
 /* Can the connection be used again after a call with this status? */

@@ -53,9 +53,3 @@ plock_status plock__confirm_hear(plock_call *call, const plock_value **value,
     *value = call->granted;
     return PLOCK_OK;
 }
-
-plock_status plock__confirm_late(const plock_call *call, plock_error *error) {
-    return plock__fail(error, PLOCK_UNREPLICATED,
-                       "fewer than %u replicas confirmed the lease in time",
-                       call->request.replicas);
-}

@@ -13,7 +13,4 @@ PLOCK_MUST_USE plock_status plock__confirm_ask(plock_call *call, const plock_val
 PLOCK_MUST_USE plock_status plock__confirm_hear(plock_call *call, const plock_value **value,
                                                 plock_interest *interest, plock_error *error);
 
-/* Returns the failure of a call that was still CONFIRMING at its deadline. */
-PLOCK_MUST_USE plock_status plock__confirm_late(const plock_call *call, plock_error *error);
-
 #endif

@@ -142,10 +142,6 @@ bool plock__node_knew(const plock_node *node, unsigned script) {
     return atomic_load_explicit(&node->known_scripts, memory_order_relaxed) & 1U << script;
 }
 
-void plock__node_saw_older(plock_node *node, plock_ns now) {
-    atomic_store(&node->older_seen_at, now);
-}
-
 static plock_status make_connection(plock_node *node, plock_connection **connection,
                                     plock_error *error) {
 #ifdef PLOCK_TESTING

@@ -60,7 +60,6 @@ PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, const plock_conne
  * for the lock. The window is longer if such a process has held a lock lately. shares: the lock is
  * shared with such processes; if it is not, the window is 0. */
 plock_ns plock__node_window(const plock_node *node, bool shares);
-void plock__node_saw_older(plock_node *node, plock_ns now);
 
 /* Notes whether the server knows a script. A server that has lost one script may have lost all, so
  * the node then counts all scripts as unknown. */

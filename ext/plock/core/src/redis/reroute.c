@@ -131,9 +131,8 @@ static bool choose_tag(plock_coordinator *coordinator) {
 void plock__reroute_name(plock_coordinator *coordinator) {
     plock_store *store = coordinator->node->store;
     if (!store->routes) return;
-    if (!store->named || store->named_in != plock__generation())
+    if (store->named_in != plock__generation())
         memcpy(store->id, coordinator->channel.name, sizeof store->id);
-    store->named = true;
     store->named_in = plock__generation();
     memcpy(coordinator->channel.name, store->id, sizeof store->id);
     (void)choose_tag(coordinator);

@@ -4,8 +4,6 @@
 #include "base/process.h"
 #include "redis/coordinator.h"
 
-plock_routes *plock__routes_new(void) { return plock__allocate(sizeof(plock_routes)); }
-
 bool plock__is_no_server(const plock_node *node) {
     return node->store->routes && node == &node->store->node;
 }

@@ -38,8 +38,6 @@ struct plock_routes {
     unsigned turn;       /* which node the next load asks first; under the lock */
 };
 
-/* Returns NULL if memory runs out. */
-plock_routes *plock__routes_new(void);
 void plock__routes_free(plock_store *store);
 
 /* Must be called before the store is freed. If a load is running, makes it forget the store. */

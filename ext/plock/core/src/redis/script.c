@@ -126,18 +126,16 @@ static void name(void) {
     OPENSSL_thread_stop(); /* transport_tls.c says why */
 }
 
-const plock_script *plock__script_for(plock_script_id id, bool clustered) {
+const plock_script *plock__script(plock_script_id id, bool clustered) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, name);
     return named ? &scripts[clustered][id] : NULL;
 }
 
-const plock_script *plock__script(plock_script_id id) { return plock__script_for(id, false); }
-
 plock_text plock__script_library(bool clustered) {
     const library *whole = &libraries[clustered];
-    return plock__script(PLOCK__ACQUIRE) ? plock__text(whole->text, whole->length)
-                                         : plock__text(NULL, 0);
+    return plock__script(PLOCK__ACQUIRE, clustered) ? plock__text(whole->text, whole->length)
+                                                    : plock__text(NULL, 0);
 }
 
 static const char *line_of(const plock_script *script, long number) {

@@ -54,8 +54,7 @@ void plock__script_commands(const plock_script *script, const char *failure,
                             char commands[PLOCK__COMMANDS_MAX]);
 
 /* Returns NULL if OpenSSL does not support SHA-1. `clustered`: for a Redis Cluster. */
-const plock_script *plock__script(plock_script_id id);
-const plock_script *plock__script_for(plock_script_id id, bool clustered);
+const plock_script *plock__script(plock_script_id id, bool clustered);
 
 /* The library of all functions, for FUNCTION LOAD. Empty if plock__script returns NULL. */
 plock_text plock__script_library(bool clustered);

@@ -29,7 +29,7 @@ plock_status plock_store_open(plock_store **out, plock_config *config, plock_err
     plock_status status = plock__config_check(config, error);
     if (!status) status = initialize();
     plock_store *store = status ? NULL : plock__allocate(sizeof *store);
-    if (store && config->cluster) store->routes = plock__routes_new();
+    if (store && config->cluster) store->routes = plock__allocate(sizeof *store->routes);
     const bool whole = store && (store->routes || !config->cluster);
     if (!status && !whole) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
     if (status) {

@@ -19,8 +19,7 @@ struct plock_store {
      * publishes arrives on the channels of all nodes. Each process has its own id. Under the
      * lock. */
     char id[PLOCK__CHANNEL_LENGTH];
-    bool named;
-    unsigned named_in; /* the generation of the process that has the id */
+    unsigned named_in; /* the generation of the process that has the id; 0: no process has one */
     /* the hashes of the keys for which this process has an unanswered acquire (acquire.c); 0: a
      * free slot */
     _Atomic uint64_t looking[PLOCK__LOOKING_SLOTS];

@@ -139,8 +139,6 @@ void plock__wait_queue_note(plock_waiter *waiter) {
          waiter->due && plock__waiter_rests(waiter));
 }
 
-bool plock__wait_queue_unplaced(const plock_wait_queue *queue) { return queue->unplaced > 0; }
-
 /* Ends the pause in which no waiter asks, because the server answers or the channel to it is
  * open. */
 static void resume(plock_wait_queue *queue) {

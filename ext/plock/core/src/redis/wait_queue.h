@@ -69,9 +69,6 @@ void plock__wait_queue_remove(plock_waiter *waiter);
  * nothing if the waiter is in no wait queue. */
 void plock__wait_queue_note(plock_waiter *waiter);
 
-/* Must a waiter still ask for its place in the queue? If so, no other waiter may overtake it. */
-bool plock__wait_queue_unplaced(const plock_wait_queue *queue);
-
 /* Makes all waiters except `seen` ask for their places again, because the queue on the server may
  * have lost any of them. */
 void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen);

@@ -136,7 +136,7 @@ void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
     waiter->error.status = PLOCK_OK;
     plock__wait_queue_note(waiter);
     if (waiter->queues && !place->notified && waiter->shares)
-        plock__node_saw_older(waiter->node, plock_now());
+        atomic_store(&waiter->node->older_seen_at, plock_now());
     if (!waiter->queue) return;
     schedule(waiter->queue, waiter, place);
     plock_coordinator *coordinator = plock__coordinator_among(waiter->queue);
@@ -208,7 +208,8 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     }
     plock__owner_sign(&waiter->subject.owner, plock__channel_text(&coordinator->channel),
                       lease->subject.owner.label);
-    waiter->queues = coordinator->open && !follows && !plock__wait_queue_unplaced(queue);
+    /* no waiter may overtake one that must still ask for its place */
+    waiter->queues = coordinator->open && !follows && !queue->unplaced;
     waiter->due = !waiter->queues;
     if (waiter->due) plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
