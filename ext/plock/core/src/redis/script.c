@@ -11,30 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* X(id, name, when its function may run) */
-#define SCRIPTS(X)                                                                                 \
-    X(ACQUIRE, acquire, NEEDS_MEMORY)                                                              \
-    X(RELEASE, release, ALWAYS)                                                                    \
-    X(EXTEND, extend, ALWAYS)                                                                      \
-    X(ADOPT, adopt, NEEDS_MEMORY)                                                                  \
-    X(LEAVE, leave, ALWAYS)                                                                        \
-    X(UNDO, undo, ALWAYS)                                                                          \
-    X(BREAK, break, ALWAYS)                                                                        \
-    X(CHECK, check, ALWAYS)                                                                        \
-    X(STATUS, status, ALWAYS)                                                                      \
-    X(SCAN, scan, ALWAYS)                                                                          \
-    X(NOTE, note, NEEDS_MEMORY)                                                                    \
-    X(ACQUIRE_ALL, acquire_all, NEEDS_MEMORY)                                                      \
-    X(RELEASE_ALL, release_all, ALWAYS)                                                            \
-    X(SHARED_ACQUIRE, shared_acquire, NEEDS_MEMORY)                                                \
-    X(SHARED_RELEASE, shared_release, ALWAYS)                                                      \
-    X(SHARED_EXTEND, shared_extend, ALWAYS)                                                        \
-    X(SHARED_ADOPT, shared_adopt, NEEDS_MEMORY)                                                    \
-    X(SHARED_LEAVE, shared_leave, ALWAYS)                                                          \
-    X(SHARED_DOWNGRADE, shared_downgrade, ALWAYS)                                                  \
-    X(SHARED_BREAK, shared_break, ALWAYS)                                                          \
-    X(SHARED_STATUS, shared_status, ALWAYS)
-
 /* When Redis runs out of memory, it refuses functions without `allow-oom`. In that state a grant
  * may fail, but a release must not. `allow-cross-slot-keys` lets a function SPUBLISH to a channel
  * in another slot of the same node (parts/cluster.lua). A script may do so without this flag. */
@@ -45,12 +21,12 @@
 static plock_script scripts[2][PLOCK__SCRIPTS] = {
 #define X(id, name, flags)                                                                         \
     [PLOCK__##id] = {.text = plock_script_##name, .length = sizeof plock_script_##name - 1},
-    {SCRIPTS(X)},
+    {PLOCK__SCRIPT_LIST(X)},
 #undef X
 #define X(id, name, flags)                                                                         \
     [PLOCK__##id] = {.text = plock_cluster_script_##name,                                          \
                      .length = sizeof plock_cluster_script_##name - 1},
-    {SCRIPTS(X)}
+    {PLOCK__SCRIPT_LIST(X)}
 #undef X
 };
 
@@ -60,7 +36,7 @@ enum { FRAME = 200 }; /* bytes around each script */
 typedef struct library_room {
     char first_line[FRAME];
 #define X(id, name, flags) char name##_function[sizeof plock_cluster_script_##name + FRAME];
-    SCRIPTS(X)
+    PLOCK__SCRIPT_LIST(X)
 #undef X
 } library_room;
 typedef struct library {
@@ -94,7 +70,7 @@ static bool write_library(plock_script *all, library *to) {
         const char *name, *flags;
     } FUNCTIONS[] = {
 #define X(id, name, flags) [PLOCK__##id] = {#name, flags},
-        SCRIPTS(X)
+        PLOCK__SCRIPT_LIST(X)
 #undef X
     };
     char version[PLOCK__SHA1_HEX * PLOCK__SCRIPTS], hex[PLOCK__SHA1_HEX];

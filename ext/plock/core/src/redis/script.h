@@ -10,30 +10,35 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum plock_script_id {
-    PLOCK__ACQUIRE,
-    PLOCK__RELEASE,
-    PLOCK__EXTEND,
-    PLOCK__ADOPT,
-    PLOCK__LEAVE,
-    PLOCK__UNDO,
-    PLOCK__BREAK,
-    PLOCK__CHECK,
-    PLOCK__STATUS,
-    PLOCK__SCAN,
-    PLOCK__NOTE,
-    PLOCK__ACQUIRE_ALL, /* these two are for several locks at once */
-    PLOCK__RELEASE_ALL,
-    PLOCK__SHARED_ACQUIRE, /* from here on: for locks that can have several holders */
-    PLOCK__SHARED_RELEASE,
-    PLOCK__SHARED_EXTEND,
-    PLOCK__SHARED_ADOPT,
-    PLOCK__SHARED_LEAVE,
-    PLOCK__SHARED_DOWNGRADE,
-    PLOCK__SHARED_BREAK,
-    PLOCK__SHARED_STATUS,
-    PLOCK__SCRIPTS
-} plock_script_id;
+/* The scripts: X(id, name of the file, when the function may run). ACQUIRE_ALL and RELEASE_ALL are
+ * for several locks at once, and those that begin with SHARED for locks that can have several
+ * holders. */
+#define PLOCK__SCRIPT_LIST(X)                                                                      \
+    X(ACQUIRE, acquire, NEEDS_MEMORY)                                                              \
+    X(RELEASE, release, ALWAYS)                                                                    \
+    X(EXTEND, extend, ALWAYS)                                                                      \
+    X(ADOPT, adopt, NEEDS_MEMORY)                                                                  \
+    X(LEAVE, leave, ALWAYS)                                                                        \
+    X(UNDO, undo, ALWAYS)                                                                          \
+    X(BREAK, break, ALWAYS)                                                                        \
+    X(CHECK, check, ALWAYS)                                                                        \
+    X(STATUS, status, ALWAYS)                                                                      \
+    X(SCAN, scan, ALWAYS)                                                                          \
+    X(NOTE, note, NEEDS_MEMORY)                                                                    \
+    X(ACQUIRE_ALL, acquire_all, NEEDS_MEMORY)                                                      \
+    X(RELEASE_ALL, release_all, ALWAYS)                                                            \
+    X(SHARED_ACQUIRE, shared_acquire, NEEDS_MEMORY)                                                \
+    X(SHARED_RELEASE, shared_release, ALWAYS)                                                      \
+    X(SHARED_EXTEND, shared_extend, ALWAYS)                                                        \
+    X(SHARED_ADOPT, shared_adopt, NEEDS_MEMORY)                                                    \
+    X(SHARED_LEAVE, shared_leave, ALWAYS)                                                          \
+    X(SHARED_DOWNGRADE, shared_downgrade, ALWAYS)                                                  \
+    X(SHARED_BREAK, shared_break, ALWAYS)                                                          \
+    X(SHARED_STATUS, shared_status, ALWAYS)
+
+#define X(id, name, flags) PLOCK__##id,
+typedef enum plock_script_id { PLOCK__SCRIPT_LIST(X) PLOCK__SCRIPTS } plock_script_id;
+#undef X
 
 _Static_assert((int)PLOCK__SCRIPTS <= 32, "a number has a bit for each script");
 
