@@ -3,8 +3,8 @@
 -- ARGV[1], optional: the fences whose holders lose the lock, as in parts/chosen.lua. Without it,
 --   any holder loses the lock.
 -- ARGV[2], optional: 'anyway', as in parts/cluster_break.lua.
--- Reply: 0 if no such holder had the lock, 1 if the lock is free now, 2 if a waiter has the turn
---   now. 3 means that the call reached its limit of tries, so the client must ask again.
+-- Reply: 0 if no such holder had the lock, else the number that pass_on() returns
+--   (parts/pass_on.lua).
 -- include parts/tries
 -- include parts/pass_on
 -- include parts/chosen

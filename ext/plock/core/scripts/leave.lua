@@ -6,8 +6,8 @@
 -- ARGV[2]: '1' if a reply was lost, so that the value may hold the lock; otherwise '0'. If it is
 --   '1', the script also releases the lock.
 -- ARGV[3], optional: the waiter's signature. Without it, the queue keeps the waiter.
--- Reply: 0 if there was no turn to pass on, 1 if the lock is free now, 2 if a waiter has the turn
---   now. 3 means that the call reached its limit of tries, so the client must ask again.
+-- Reply: 0 if there was no turn to pass on, else the number that pass_on() returns
+--   (parts/pass_on.lua).
 -- include parts/tries
 -- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]

@@ -3,8 +3,8 @@
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the owner's value.
 -- ARGV[2]: the signature that the acquire wrote.
--- Reply: 0 if there was nothing to undo, 1 if the lock is free now, 2 if a waiter has the turn now.
---   3 means that the call reached its limit of tries, so the client must ask again.
+-- Reply: 0 if there was nothing to undo, else the number that pass_on() returns
+--   (parts/pass_on.lua).
 -- include parts/tries
 -- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]

@@ -3,9 +3,8 @@
 --   (left_to_polling of pass.lua); nil if no process polls for the lock.
 -- keep: for how many ms the key stays taken after the release; nil to free it at once.
 -- noted_for: the companion's least TTL, in ms. Used only with `keep`.
--- Returns 0 if the value does not hold the lock, 1 if the lock is free now or after `keep`, and 2
--- if a waiter has the turn now. Returns 3 if the call reached its limit of tries. The client must
--- then ask again.
+-- Returns 0 if the value does not hold the lock, 1 if the lock is free now or after `keep`, else the
+-- number that pass_on() returns.
 
 -- include tries
 
