@@ -186,14 +186,13 @@ static plock_load *new_load(plock_store *store, plock_ns pause, plock_error *err
 }
 
 /* Returns the load that is running. If none is running, publishes `made` and returns it. *joins:
- * true if a load was running. *orphan: a load of the parent process, which the caller must release;
- * NULL: none. */
-static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool *joins,
-                                   plock_load **orphan) {
+ * true if a load was running. */
+static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool *joins) {
     plock__enter();
     plock_load *load = routes->running;
-    *orphan = load && load->generation != plock__generation() ? load : NULL;
-    if (*orphan) load = routes->running = NULL;
+    /* a load of the parent process */
+    plock_load *orphan = load && load->generation != plock__generation() ? load : NULL;
+    if (orphan) load = routes->running = NULL;
     *joins = load;
     if (load) load->references++;
     if (!load && made) {
@@ -202,6 +201,7 @@ static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool 
         routes->loaded_at = plock_after(plock_now(), made->pause);
     }
     plock__leave();
+    if (orphan) release(orphan);
     return load;
 }
 
@@ -209,14 +209,11 @@ static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool 
  * error if no load can be made. */
 static plock_load *begin(plock_store *store, plock_ns pause, plock_error *error) {
     bool joins;
-    plock_load *orphan;
-    plock_load *load = join_or_publish(store->routes, NULL, &joins, &orphan);
-    if (orphan) release(orphan);
+    plock_load *load = join_or_publish(store->routes, NULL, &joins);
     if (load) return load;
     plock_load *made = new_load(store, pause, error);
     if (!made) return NULL;
-    load = join_or_publish(store->routes, made, &joins, &orphan);
-    if (orphan) release(orphan);
+    load = join_or_publish(store->routes, made, &joins);
     if (joins) { /* another thread published first */
         release(made);
         return load;
