@@ -242,6 +242,12 @@ static void unlink_coordinator(plock_coordinator *coordinator) {
         atomic_store(&coordinator->node->coordinator, NULL);
 }
 
+static void free_unused(plock_coordinator *coordinator) {
+    plock__failover_end(coordinator->failover);
+    plock__store_unattend(coordinator->node);
+    plock__free(coordinator);
+}
+
 /* In a forked child the waiters belong to the parent, and the child does not touch them. */
 static void destroy(plock_job *job) {
     plock_coordinator *coordinator = (plock_coordinator *)(void *)job;
@@ -260,10 +266,8 @@ static void destroy(plock_job *job) {
     plock__leave();
     plock__wait_queues_free(queues);
     plock__channel_close(&coordinator->channel, coordinator->node);
-    plock__failover_end(coordinator->failover);
     plock__routes_abandon(&coordinator->load);
-    plock__store_unattend(coordinator->node);
-    plock__free(coordinator);
+    free_unused(coordinator);
 }
 
 static plock_coordinator *new_coordinator(plock_node *node, plock_error *error) {
@@ -281,12 +285,6 @@ static plock_coordinator *new_coordinator(plock_node *node, plock_error *error) 
     coordinator->node = plock__store_attend(node);
     coordinator->failover = plock__failover_new(node);
     return coordinator;
-}
-
-static void free_unused(plock_coordinator *coordinator) {
-    if (coordinator) plock__failover_end(coordinator->failover);
-    if (coordinator) plock__store_unattend(coordinator->node);
-    plock__free(coordinator);
 }
 
 plock_status plock__coordinator_find(plock_node *node, plock_coordinator **found,
