@@ -102,15 +102,6 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
                       lease->deadline > least ? lease->deadline : least);
 }
 
-/* Joins the wait queue if necessary. Sets *asks to true if this thread must ask at once (see
- * plock__waiter_join). */
-static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
-                         bool *asks) {
-    plock__lease_route(lease);
-    lease->failures_told = 0;
-    return plock__waiter_join(lease, place, follows, asks);
-}
-
 plock_status plock__acquire_prepare(plock_redis_lease *lease) {
     const plock_status status = plock__lease_prepare_watch(lease);
     return status ? status : renew_owner(lease);
@@ -120,9 +111,9 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     bool asks = true;
     plock__lease_route(lease);
     plock_status status = plock__acquire_prepare(lease);
-    if (!status && lease->patient) status = join(lease, NULL, false, &asks);
+    if (!status && lease->patient) status = plock__waiter_join(lease, NULL, false, &asks);
     if (!status && lease->patient && !lease->waiter && !looks_first(lease))
-        status = join(lease, NULL, true, &asks);
+        status = plock__waiter_join(lease, NULL, true, &asks);
     if (status) return status;
     lease->base.error.status = PLOCK_OK;
     lease->phase = RESTING;
@@ -260,7 +251,7 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
     }
     bool asks = true;
     if (!lease->waiter) {
-        const plock_status status = join(lease, place, false, &asks);
+        const plock_status status = plock__waiter_join(lease, place, false, &asks);
         stop_looking(lease); /* later requests for the key find this waiter in the wait queue */
         if (status) return failed(lease, status);
     } else {

@@ -224,6 +224,8 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
 plock_status plock__waiter_join(plock_redis_lease *lease, const plock_place *place, bool follows,
                                 bool *asks) {
     const bool first_look = !place && !lease->ticket && !follows;
+    plock__lease_route(lease);
+    lease->failures_told = 0;
     lease->waiter = NULL;
     *asks = true;
     if (first_look && !atomic_load(&lease->node->coordinator)) return PLOCK_OK;
