@@ -4,7 +4,6 @@
 
 #include "base/memory.h"
 #include "redis/request.h"
-#include "redis/subject.h"
 
 #include <stdio.h>
 #include <stdlib.h>
