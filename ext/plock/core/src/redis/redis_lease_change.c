@@ -136,8 +136,11 @@ void plock__lease_give_up_adopting(plock_redis_lease *lease) {
     if (doubt) give_adopted_back(lease);
 }
 
-static plock_status read_adopted(void *lease, const plock_value *answer, plock_error *error) {
-    return plock__read_adopted(answer, &((plock_redis_lease *)lease)->base.fence, error);
+static plock_status read_adopted(void *adopting, const plock_value *answer, plock_error *error) {
+    plock_redis_lease *lease = adopting;
+    if (plock__read_number(answer, &lease->base.fence)) return PLOCK_OK;
+    if (answer->type != PLOCK__INTEGER || answer->integer != 0) return plock__not_our_answer(error);
+    return plock__fail_plainly(error, PLOCK_NOT_OWNER);
 }
 
 static plock_status keep_left(plock_redis_lease *lease, const char *value, size_t length) {

@@ -285,12 +285,6 @@ plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant,
     return PLOCK_REFUSED;
 }
 
-plock_status plock__read_adopted(const plock_value *answer, int64_t *fence, plock_error *error) {
-    if (plock__read_number(answer, fence)) return PLOCK_OK;
-    if (answer->type != PLOCK__INTEGER || answer->integer != 0) return plock__not_our_answer(error);
-    return plock__fail_plainly(error, PLOCK_NOT_OWNER);
-}
-
 plock_status plock__read_done(plock_script_id script, const plock_value *answer,
                               plock_error *error) {
     /* 0: the owner held nothing; 1: done; 2: done, and the lock was handed over to a waiter */

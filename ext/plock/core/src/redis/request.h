@@ -133,10 +133,6 @@ bool plock__shows_primary(const plock_request *request, const plock_value *answe
 /* Reports an answer that none of our scripts gives. Returns PLOCK_PROTOCOL. */
 plock_status plock__not_our_answer(plock_error *error);
 
-/* Reads the fence of an adopted lease. Returns PLOCK_OK, PLOCK_NOT_OWNER or PLOCK_PROTOCOL. */
-PLOCK_MUST_USE plock_status plock__read_adopted(const plock_value *answer, int64_t *fence,
-                                                plock_error *error);
-
 /* Reads a fence or a ticket: a time in microseconds, as text. Returns false if it is neither. */
 bool plock__read_number(const plock_value *value, int64_t *number);
 
