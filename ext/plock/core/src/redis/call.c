@@ -80,7 +80,6 @@ plock_status plock__call_send(const plock_node *node, plock_connection *connecti
     return send_script(connection, request, functions ? BY_FUNCTION : BY_NAME, error);
 }
 
-/* Sends SCRIPT LOAD or FUNCTION LOAD. */
 static plock_status load(const plock_call *call, plock_error *error) {
     plock_connection *connection = call->connection;
     const plock_script *script = script_of(connection, call->request.script);
@@ -299,7 +298,6 @@ static plock_status saturated(const plock_call *call, plock_error *error) {
                        (double)call->node->config->command_timeout / (double)PLOCK_SECOND);
 }
 
-/* Returns the failure of a call that has reached its deadline. */
 static plock_status overdue(plock_call *call, plock_error *error) {
     if (call->state == PLOCK__TAKING) return saturated(call, error);
     if (call->state == PLOCK__PAUSING) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);

@@ -61,7 +61,6 @@ static plock_debt *take_all(plock_debts *debts) {
     return list;
 }
 
-/* Takes out the debts that have expired on the server, and returns their list. */
 static plock_debt *take_expired(plock_debts *debts, plock_ns now) {
     plock_debt *expired = NULL;
     for (plock_debt *debt = take_all(debts), *next; debt; debt = next) {

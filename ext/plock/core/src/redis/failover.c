@@ -112,7 +112,6 @@ static void is_at(plock_failover *failover, const plock_addresses *primary) {
     ask_all(failover->node);
 }
 
-/* Copies the next word. Blanks separate the words. */
 static bool next_word(plock_text *rest, char *to, size_t room) {
     const plock_text word = plock__cut_word(rest);
     if (word.length == 0 || word.length >= room) return false;

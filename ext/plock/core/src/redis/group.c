@@ -90,7 +90,6 @@ static void give_back(plock_group *group, bool doubt) {
     }
 }
 
-/* Ends the acquire of the group and of all its leases. */
 static plock_status finish_acquire(plock_group *group, plock_status status) {
     for (size_t i = 0; i < group->count; i++)
         if (group->leases[i]->doing == ACQUIRING)

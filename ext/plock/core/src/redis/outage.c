@@ -8,7 +8,6 @@ static plock_node *node_of(const plock_redis_lease *lease) {
     return plock__slot_node(lease->store, lease->slot);
 }
 
-/* Returns when the node's last answered request was sent. */
 static plock_ns reached_at(const plock_redis_lease *lease) {
     return atomic_load_explicit(&node_of(lease)->reached_at, memory_order_relaxed);
 }

@@ -141,7 +141,6 @@ static plock_status keep(void *context, const plock_value *answer, plock_error *
                : PLOCK_OK;
 }
 
-/* Cancels a request that is under way, and begins this one. */
 static void ask(plock_query *query, plock_request request) {
     plock__begin_step();
     plock__retry_cancel(&query->retry);

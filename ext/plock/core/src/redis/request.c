@@ -50,7 +50,6 @@ static plock_text write_fence_ttl(plock_subject *s) { return write_noted_for(s, 
     ((plock_request){                                                                              \
         .script = (id), .keys = 1, .arguments = (count), .texts = {(s)->key, __VA_ARGS__}})
 
-/* Makes a request that replicas must confirm. */
 static plock_request confirmed(const plock_subject *s, plock_request request) {
     request.replicas = s->replicas;
     return request;

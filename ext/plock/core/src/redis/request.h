@@ -60,7 +60,6 @@ typedef struct plock_place {
     bool lost;     /* the waiter was no longer in the queue, and the server has put it back */
 } plock_place;
 
-/* A granted lease. */
 typedef struct plock_grant {
     int64_t fence;
     plock_ns asked_at; /* when the request was sent */

@@ -22,7 +22,6 @@ static unsigned count_open(plock_store *store) {
     return count;
 }
 
-/* Returns the idle connection that was used last. */
 static const plock_connection *last_used(plock_store *store) {
     const plock_connection *last = NULL;
     for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {

@@ -321,7 +321,6 @@ static void begin(plock_watch *watch, enum task task) {
     watch->asks = true;
 }
 
-/* Handles the answer to a renewal or a check. */
 static void understand(plock_watch *watch, plock_status status) {
     const plock_ns now = plock_now(), asked_at = watch->retry.call.left_at;
     const plock_ns asked_ttl = watch->renewing_for;

@@ -13,7 +13,6 @@
 
 typedef struct plock_watch plock_watch;
 
-/* The options of a watch. */
 typedef struct plock_watching {
     uint64_t id; /* of the lease */
     bool renews;
