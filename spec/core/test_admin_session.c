@@ -149,7 +149,8 @@ static void a_question_that_was_given_up_leaves_no_answer_behind(void) {
     fake_peers[0].answers[0] = FAKE_SILENCE;
     fake_peers[1].answers[0] = "+PONG\r\n";
     CHECK_STATUS(plock_admin_session_ask(admin_session, 2, INFO), PLOCK_OK);
-    CHECK_STATUS(plock_admin_session_step(admin_session, &interest), PLOCK_AGAIN);
+    CHECK_STATUS(plock_admin_session_operation(admin_session).step(admin_session, &interest),
+                 PLOCK_AGAIN);
     CHECK_STATUS(ask(1, PING), PLOCK_OK);
     CHECK_INT(fake_connections(), 2);
     end();
@@ -182,7 +183,8 @@ static void questions_that_cannot_be_are_refused(void) {
     CHECK_STATUS(plock_admin_session_ask(admin_session, PLOCK_QUESTION_WORDS + 1, words),
                  PLOCK_MISUSE);
     /* no request has been made */
-    CHECK_STATUS(plock_admin_session_step(admin_session, &interest), PLOCK_MISUSE);
+    CHECK_STATUS(plock_admin_session_operation(admin_session).step(admin_session, &interest),
+                 PLOCK_MISUSE);
     CHECK_INT(fake_connections(), 0);
     end();
 }

@@ -193,7 +193,7 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_operation(group).step(group, &interest), PLOCK_AGAIN);
     fake_clock_pass(3 * PLOCK_SECOND);
     fake_say(&fake_peers[0], HELD, sizeof HELD - 1);
     CHECK_STATUS(finish(), PLOCK_SILENT);
@@ -228,10 +228,10 @@ static void giving_up_gives_all_back(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_operation(group).step(group, &interest), PLOCK_AGAIN);
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
-    plock_group_cancel(group);
-    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
+    plock_group_operation(group).cancel(group);
+    CHECK_STATUS(plock_group_operation(group).step(group, &interest), PLOCK_MISUSE);
     /* each lease can again be used without the group */
     CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
@@ -245,7 +245,7 @@ static void it_ends_with_its_time(void) {
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_OK);
     const plock_ns until = plock_now() + 50 * PLOCK_MILLISECOND;
-    plock_group_hurry(group, until);
+    plock_group_operation(group).hurry(group, until);
     CHECK_STATUS(finish(), PLOCK_SILENT);
     CHECK_INT(plock_now(), until);
     end();
@@ -320,8 +320,8 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
     CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
-    plock_group_cancel(group);
+    CHECK_STATUS(plock_group_operation(group).step(group, &interest), PLOCK_AGAIN);
+    plock_group_operation(group).cancel(group);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 1);
 }
@@ -367,8 +367,8 @@ static void a_release_that_is_given_up_goes_on_in_the_background(void) {
     fake_peers[0].answers[1] = FAKE_SILENCE;
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
-    plock_group_cancel(group);
+    CHECK_STATUS(plock_group_operation(group).step(group, &interest), PLOCK_AGAIN);
+    plock_group_operation(group).cancel(group);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
@@ -385,7 +385,7 @@ static void a_release_without_time_goes_on_in_the_background(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
     const plock_ns until = plock_now() + 20 * PLOCK_MILLISECOND;
-    plock_group_hurry(group, until);
+    plock_group_operation(group).hurry(group, until);
     CHECK_STATUS(finish(), PLOCK_SILENT);
     CHECK(plock_now() <= until);
     end();
@@ -432,7 +432,7 @@ static void without_time_the_named_owner_is_not_released_later(void) {
     fake_redis.says = silent_to_all;
     hold_beside_a_named_owner();
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
-    plock_group_hurry(group, plock_now() + 20 * PLOCK_MILLISECOND);
+    plock_group_operation(group).hurry(group, plock_now() + 20 * PLOCK_MILLISECOND);
     CHECK_STATUS(finish(), PLOCK_SILENT);
     end_and_check_who_was_released();
 }
@@ -496,7 +496,7 @@ static void what_does_not_belong_together_is_no_group(void) {
         plock_group_acquire(group, &(plock_acquire_options){.ttl = PLOCK_SECOND, .wait = -1}),
         PLOCK_MISUSE);
     CHECK_STATUS(plock_group_acquire(group, &(plock_acquire_options){.ttl = 1}), PLOCK_MISUSE);
-    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
+    CHECK_STATUS(plock_group_operation(group).step(group, &interest), PLOCK_MISUSE);
     end();
 }
 
@@ -519,10 +519,10 @@ static void a_child_has_none_of_its_parents(void) {
     fake_peers[0].answers[1] = FAKE_SILENCE;
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
-    CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
+    CHECK_STATUS(plock_group_operation(group).step(group, &interest), PLOCK_AGAIN);
     const pid_t child = fork();
     if (child == 0) {
-        const bool apart = plock_group_step(group, &interest) == PLOCK_FORKED &&
+        const bool apart = plock_group_operation(group).step(group, &interest) == PLOCK_FORKED &&
                            plock_group_release(group, 0) == PLOCK_MISUSE;
         _exit(apart ? 0 : 1);
     }

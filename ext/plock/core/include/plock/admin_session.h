@@ -49,11 +49,9 @@ void plock_admin_session_free(plock_admin_session *admin_session); /* NULL is al
 PLOCK_MUST_USE plock_status plock_admin_session_ask(plock_admin_session *admin_session,
                                                     unsigned count, const plock_word *words);
 
-/* Returns PLOCK_OK when the answer has come, PLOCK_AGAIN with interest, or the failure. An error
- * reply is also a failure. Connecting may take up to connect_timeout, and the answer up to
- * command_timeout. */
-PLOCK_MUST_USE plock_status plock_admin_session_step(plock_admin_session *admin_session,
-                                                     plock_interest *interest);
+/* Returns the question as an operation. A step returns PLOCK_OK when the answer has come,
+ * PLOCK_AGAIN with interest, or the failure. An error reply is also a failure. Connecting may take
+ * up to connect_timeout, and the answer up to command_timeout. */
 plock_operation plock_admin_session_operation(plock_admin_session *admin_session);
 const plock_error *plock_admin_session_error(const plock_admin_session *admin_session);
 

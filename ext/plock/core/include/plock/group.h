@@ -34,14 +34,11 @@ PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group,
                                                 const plock_acquire_options *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);
 
-/* Returns PLOCK_AGAIN with interest; PLOCK_OK when done; PLOCK_REFUSED if nothing was acquired
- * because a key was not free; or the store's failure, with a message in plock_group_error. After
- * PLOCK_REFUSED, plock_group_free_ones returns the index of the first key that was not free. */
-PLOCK_MUST_USE plock_status plock_group_step(plock_group *group, plock_interest *interest);
-void plock_group_cancel(plock_group *group);
-/* Makes the operation end by the deadline. The worker thread continues releases that have no answer
- * by the deadline. */
-void plock_group_hurry(plock_group *group, plock_ns deadline);
+/* Returns the operation under way. A step returns PLOCK_AGAIN with interest; PLOCK_OK when done;
+ * PLOCK_REFUSED if nothing was acquired because a key was not free; or the store's failure, with a
+ * message in plock_group_error. After PLOCK_REFUSED, plock_group_free_ones returns the index of the
+ * first key that was not free. If the operation is hurried, the worker thread continues releases
+ * that have no answer by the deadline. */
 plock_operation plock_group_operation(plock_group *group);
 
 /* Returns how many keys were free before the first key that was not free. */

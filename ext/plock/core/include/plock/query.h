@@ -39,9 +39,9 @@ void plock_query_free(plock_query *query);
  *
  * plock_query_scan answers with a cursor to continue from (0 at the end), and then with keys.
  *
- * plock_query_break_only answers 0 if the lock was not held. If the answer to an earlier attempt was
- * lost, the answer is never 0, because that attempt may have broken the lock. It takes the lock only
- * from the holders with these fences. `fences` has a blank before and after each fence, as in
+ * plock_query_break_only answers 0 if the lock was not held. If the answer to an earlier attempt
+ * was lost, the answer is never 0, because that attempt may have broken the lock. It takes the lock
+ * only from the holders with these fences. `fences` has a blank before and after each fence, as in
  * " 1700000000000000 - ". "-" means the holders without a fence. With no fences (""), all holders
  * lose the lock. The text must not change until the question has ended.
  *

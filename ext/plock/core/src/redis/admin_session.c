@@ -216,33 +216,26 @@ static plock_status advance(plock_admin_session *admin_session, plock_interest *
     return status;
 }
 
-plock_status plock_admin_session_step(plock_admin_session *admin_session,
-                                      plock_interest *interest) {
+static plock_status step(void *admin_session, plock_interest *interest) {
     plock__begin_step();
     const plock_status status = advance(admin_session, interest);
     plock__end_step();
     return status;
 }
 
-static plock_status step_any(void *admin_session, plock_interest *interest) {
-    return plock_admin_session_step(admin_session, interest);
-}
-
-static void cancel_any(void *of) {
-    plock_admin_session *admin_session = of;
+static void cancel(void *admin_session) {
     plock__begin_step();
     hang_up(admin_session);
     plock__end_step();
 }
 
-static void hurry_any(void *of, plock_ns deadline) {
+static void hurry(void *of, plock_ns deadline) {
     plock_admin_session *admin_session = of;
     if (deadline < admin_session->deadline) admin_session->deadline = deadline;
 }
 
 plock_operation plock_admin_session_operation(plock_admin_session *admin_session) {
-    return (plock_operation){
-        .of = admin_session, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+    return (plock_operation){.of = admin_session, .step = step, .cancel = cancel, .hurry = hurry};
 }
 
 const plock_error *plock_admin_session_error(const plock_admin_session *admin_session) {

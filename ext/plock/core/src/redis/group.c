@@ -326,12 +326,6 @@ static void give_up(plock_group *group) {
     group->doing = NO_OPERATION;
 }
 
-void plock_group_cancel(plock_group *group) {
-    plock__begin_step();
-    give_up(group);
-    plock__end_step();
-}
-
 void plock_group_free(plock_group *group) {
     if (!group) return;
     plock__begin_step();
@@ -341,7 +335,7 @@ void plock_group_free(plock_group *group) {
     plock__end_step();
 }
 
-static plock_status step(plock_group *group, plock_interest *interest) {
+static plock_status advance(plock_group *group, plock_interest *interest) {
     if (!group->doing) return PLOCK_MISUSE;
     if (group->generation != plock__generation()) { /* the parent process began the operation */
         give_up(group);
@@ -351,14 +345,21 @@ static plock_status step(plock_group *group, plock_interest *interest) {
                                          : release_step(group, interest);
 }
 
-plock_status plock_group_step(plock_group *group, plock_interest *interest) {
+static plock_status step(void *group, plock_interest *interest) {
     plock__begin_step();
-    const plock_status status = step(group, interest);
+    const plock_status status = advance(group, interest);
     plock__end_step();
     return status;
 }
 
-void plock_group_hurry(plock_group *group, plock_ns deadline) {
+static void cancel(void *group) {
+    plock__begin_step();
+    give_up(group);
+    plock__end_step();
+}
+
+static void hurry(void *of, plock_ns deadline) {
+    plock_group *group = of;
     if (deadline < group->deadline) group->deadline = deadline;
     if (deadline < group->call.deadline) group->call.deadline = deadline;
     if (deadline < group->retry.deadline) group->hurried = true;
@@ -366,17 +367,8 @@ void plock_group_hurry(plock_group *group, plock_ns deadline) {
     plock__retry_hurry(&group->retry, deadline);
 }
 
-static plock_status step_any(void *group, plock_interest *interest) {
-    return plock_group_step(group, interest);
-}
-
-static void cancel_any(void *group) { plock_group_cancel(group); }
-
-static void hurry_any(void *group, plock_ns deadline) { plock_group_hurry(group, deadline); }
-
 plock_operation plock_group_operation(plock_group *group) {
-    return (plock_operation){
-        .of = group, .step = step_any, .cancel = cancel_any, .hurry = hurry_any};
+    return (plock_operation){.of = group, .step = step, .cancel = cancel, .hurry = hurry};
 }
 
 /* --- results --- */
