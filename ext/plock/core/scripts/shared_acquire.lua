@@ -8,11 +8,8 @@
 -- ARGV[6], only from a waiter: its ticket, or '0' if it has none yet.
 -- Reply if the caller holds the share now: the fence, a string of 16 digits. If others wait for the
 --   lock, the reply is {fence, ms until the first lease expires}.
--- Reply if the share is refused: {0, ms until the caller should look again}. 0 ms means that the
---   call reached its limit of tries, so the client must ask again at once.
---   The reply to a waiter also has the waiter's rank, its ticket and two flags. The first flag is
---   always 1, because each release notifies the waiters. The second flag is 1 if the waiter had
---   lost its place in the queue, otherwise 0.
+-- Reply if the share is refused: {0, ms until the caller should look again, …}, otherwise as that of
+--   acquire.lua. The first flag is always 1, because each release notifies the waiters.
 local lock, value, ttl, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local record, share, ticket = ARGV[3] .. ' ' .. value, ARGV[5], ARGV[6]
 -- include parts/names

@@ -5,8 +5,7 @@
 -- ARGV[3]: the new owner's value.
 -- ARGV[4]: the new owner's signature, 'host pid thread channel label'.
 -- ARGV[5]: fence_ttl, in ms.
--- Reply: the fence, or 0 if the left value is not a holder any more. A repeated request gets the
---   same fence again.
+-- Reply: as that of adopt.lua.
 local lock, old, ttl, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local record = ARGV[4] .. ' ' .. value
 -- include parts/beside
