@@ -6,11 +6,9 @@
  * a waker. */
 #include "binding.h"
 
+#include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
 #include <ruby/thread.h>
-#ifdef HAVE_RUBY_FIBER_SCHEDULER_H
-#include <ruby/fiber/scheduler.h>
-#endif
 
 #include <poll.h>
 
@@ -82,8 +80,6 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
 
 /* --- under a Fiber scheduler --- */
 
-#ifdef HAVE_RB_FIBER_SCHEDULER_CURRENT
-
 VALUE binding_scheduler(void) { return rb_fiber_scheduler_current(); }
 
 /* The interval at which to poll a waker that has no descriptor. */
@@ -112,14 +108,6 @@ static VALUE wait_in_scheduler(VALUE argument) {
     if (interest->waker) (void)plock_waker_clear(interest->waker);
     return Qnil;
 }
-
-#else
-
-VALUE binding_scheduler(void) { return Qnil; }
-
-static VALUE wait_in_scheduler(VALUE argument) { return argument; }
-
-#endif
 
 static plock_status binding_wait(void *context, const plock_interest *interest) {
     waiting *w = context;

@@ -90,10 +90,6 @@ end
 
 find_libraries
 $defs << "-DPLOCK_PORTABLE" unless linux_calls?
-have_header("ruby/vm.h")
-if have_header("ruby/fiber/scheduler.h")
-  have_func("rb_fiber_scheduler_current", "ruby/fiber/scheduler.h")
-end
 add_sources
 add_flags
 $cleanfiles << "plock_scripts.inc"

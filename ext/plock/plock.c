@@ -3,12 +3,9 @@
 
 #include <ruby/ractor.h>
 #include <ruby/thread.h>
+#include <ruby/vm.h>
 
 #include <stdatomic.h>
-
-#ifdef HAVE_RUBY_VM_H
-#include <ruby/vm.h>
-#endif
 
 VALUE binding_plock;
 
@@ -161,9 +158,7 @@ static VALUE daemon_settle(VALUE self) {
 }
 
 RUBY_FUNC_EXPORTED void Init_plock(void) {
-#ifdef HAVE_RB_EXT_RACTOR_SAFE
     rb_ext_ractor_safe(true);
-#endif
     if (plock_initialize()) rb_memerror();
     binding_plock = rb_define_module("Plock");
     rb_gc_register_mark_object(binding_plock);
