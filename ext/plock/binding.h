@@ -121,17 +121,7 @@ unsigned binding_replicas(VALUE number);
 
 /* Converts the options of Store#take. renew: true, false, or a Symbol if the renewal is automatic.
  * max_hold: in seconds, or nil. */
-plock_acquire_options binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch);
-
-/* The request of a call with a block. If `reports` is set, a callback receives failed attempts. If
- * `renewed` is set, the lease is renewed while the block runs. If `told` is set, a notice reports
- * the loss of the lease (plock/notice.h). */
-typedef struct binding_request {
-    plock_ns ttl, wait;
-    bool digested; /* the call is hold_digest */
-    bool reports, renewed, told;
-    const char *share; /* as in plock_lease_share; NULL: exclusive */
-} binding_request;
+plock_acquire_options binding_patience(plock_ns ttl, VALUE renew, VALUE max_hold, VALUE watch);
 
 /* The differences between stores on Redis and local stores. */
 typedef struct binding_store_kind {
@@ -140,14 +130,15 @@ typedef struct binding_store_kind {
      * the server, and a status may list the caller's token among the waiters. */
     bool has_server;
     plock_status (*make)(plock_lease **lease, VALUE store, const char *key, size_t length);
-    /* Begins to acquire a lease for a block. */
-    plock_status (*acquire)(plock_lease *lease, const binding_request *request);
+    /* Begins to acquire a lease for a block. share: as in plock_lease_share; NULL: exclusive. */
+    plock_status (*acquire)(plock_lease *lease, const plock_acquire_options *options,
+                            const char *share);
     /* Makes one attempt to acquire all leases or none. Returns PLOCK_OK, PLOCK_REFUSED,
      * PLOCK_CROSSSLOT if one request to a cluster cannot serve all keys, or the store's failure,
      * which *error describes. After PLOCK_REFUSED, *refused is the index of a key that is not
      * free. */
     plock_status (*acquire_all)(plock_lease *const *leases, size_t count,
-                                const binding_request *request, size_t *refused,
+                                const plock_acquire_options *options, size_t *refused,
                                 plock_error *error);
     /* Waits until no other thread uses the leases (plock/turn.h), and then releases all of them,
      * with interrupts deferred. Writes an answer for each lease: true, false if it was lost, or nil
@@ -171,7 +162,7 @@ size_t binding_leases(VALUE holds, plock_lease *leases[PLOCK_GROUP_MAX]);
 
 /* The functions of binding_redis_kind for several keys. */
 plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
-                                   const binding_request *request, size_t *refused,
+                                   const plock_acquire_options *options, size_t *refused,
                                    plock_error *error);
 plock_status binding_group_release(plock_lease *const *leases, size_t count, VALUE *answers,
                                    binding_told *told, void *context, plock_error *error);

@@ -69,14 +69,15 @@ static bool in_seconds(VALUE value, double least, double by_default, double *sec
 
 static plock_ns span(double seconds) { return (plock_ns)(seconds * (double)PLOCK_SECOND); }
 
-bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait, binding_request *request,
-                         double *seconds) {
+bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait,
+                         plock_acquire_options *options, double *seconds) {
     double lasts;
     if (!in_seconds(ttl, TTL_LEAST, plain->ttl, &lasts) ||
         !in_seconds(wait, 0, plain->wait, seconds))
         return false;
-    *request = (binding_request){
-        .ttl = span(lasts), .wait = span(*seconds), .renewed = ttl == direct_usual};
+    const bool renews = ttl == direct_usual;
+    *options = (plock_acquire_options){
+        .ttl = span(lasts), .wait = span(*seconds), .renews = renews, .automatic = renews};
     return true;
 }
 
@@ -96,11 +97,11 @@ static VALUE copy_of(VALUE key) {
     return plain ? rb_str_new_frozen(key) : rb_obj_freeze(rb_obj_dup(key));
 }
 
-VALUE direct_lease(const plain_calls *plain, const binding_request *request, VALUE key,
+VALUE direct_lease(const plain_calls *plain, const plock_acquire_options *options, VALUE key,
                    VALUE hold) {
     VALUE lease = rb_obj_alloc(lease_class);
     rb_ivar_set(lease, rb_intern("@key"), copy_of(key));
-    rb_ivar_set(lease, rb_intern("@options"), request->renewed ? plain->renewed : plain->limited);
+    rb_ivar_set(lease, rb_intern("@options"), options->renews ? plain->renewed : plain->limited);
     rb_ivar_set(lease, rb_intern("@hold"), hold);
     return lease;
 }
@@ -152,7 +153,7 @@ typedef struct direct {
     const plain_calls *plain;
     VALUE store, key, share, hold, given, own;
     plock_lease *lease;
-    binding_request request;
+    plock_acquire_options options;
     double wait;
     const char *name; /* the key's name in the store */
     size_t length;
@@ -246,11 +247,11 @@ static VALUE refuse(const direct *d, plock_status status, bool raises) {
                       name_of(d), DBL2NUM(d->wait), token);
 }
 
-static VALUE take_and_run(direct *d, bool raises) {
+static VALUE take_and_run(direct *d, const char *share, bool raises) {
     d->hold = binding_lease_named(d->kind, d->store, d->name, d->length);
     d->lease = binding_lease(d->hold);
-    d->given = direct_lease(d->plain, &d->request, d->key, d->hold);
-    plock_status status = d->kind->acquire(d->lease, &d->request);
+    d->given = direct_lease(d->plain, &d->options, d->key, d->hold);
+    plock_status status = d->kind->acquire(d->lease, &d->options, share);
     if (status) binding_raise(status, plock_lease_error(d->lease));
     do status = binding_drive(d->lease);
     while (status == PLOCK_TRY_FAILED);
@@ -278,7 +279,7 @@ VALUE binding_acquire_directly(int argc, VALUE *argv, VALUE store) {
                 .share = argv[3],
                 .tells = !NIL_P(binding_event_bridge())};
     if (binding_events_heard() || NIL_P(bytes) || !rb_block_given_p() ||
-        !direct_read_options(plain, argv[4], argv[5], &d.request, &d.wait))
+        !direct_read_options(plain, argv[4], argv[5], &d.options, &d.wait))
         return direct_undone;
     if (d.tells) d.began = plock_now();
     char digested[BINDING_NAME_MAX];
@@ -293,14 +294,12 @@ VALUE binding_acquire_directly(int argc, VALUE *argv, VALUE store) {
     d.own = direct_own();
     if (RARRAY_LEN(d.own) > 0 && direct_own_in_the_way(d.own, store, name_of(&d), d.share, d.wait))
         return direct_undone;
-    if (!NIL_P(d.share)) {
-        text = rb_convert_type(d.share, T_STRING, "String", "to_str");
-        d.request.share = StringValueCStr(text);
-    }
-    d.request.renewed = d.request.renewed || RTEST(argv[6]);
-    d.request.told = d.tells && d.request.renewed;
-    if (d.request.told) binding_start_dispatcher();
-    VALUE value = take_and_run(&d, RTEST(argv[7]));
+    if (!NIL_P(d.share)) text = rb_convert_type(d.share, T_STRING, "String", "to_str");
+    const char *share = NIL_P(text) ? NULL : StringValueCStr(text);
+    if (RTEST(argv[6])) d.options.renews = d.options.automatic = true;
+    d.options.watched = d.tells && d.options.renews;
+    if (d.options.watched) binding_start_dispatcher();
+    VALUE value = take_and_run(&d, share, RTEST(argv[7]));
     RB_GC_GUARD(calls);
     RB_GC_GUARD(bytes);
     RB_GC_GUARD(name);

@@ -21,10 +21,10 @@ const plain_calls *direct_plain(VALUE object);
  * Ruby makes the call instead. */
 extern VALUE direct_usual, direct_undone;
 
-/* Fills in the request for these options, and sets *seconds to the time to wait. Returns false if a
+/* Fills in `options` for these options, and sets *seconds to the time to wait. Returns false if a
  * value is not an Integer or a Float within its bounds. */
-bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait, binding_request *request,
-                         double *seconds);
+bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait,
+                         plock_acquire_options *options, double *seconds);
 
 /* Returns the key's text if the key is a valid String or Symbol; otherwise nil. */
 VALUE direct_bytes_of(VALUE key);
@@ -33,7 +33,8 @@ VALUE direct_bytes_of(VALUE key);
 VALUE direct_name(const plain_calls *plain, const char *name, size_t length);
 
 /* Returns a new Lease on the key, with this hold. */
-VALUE direct_lease(const plain_calls *plain, const binding_request *request, VALUE key, VALUE hold);
+VALUE direct_lease(const plain_calls *plain, const plock_acquire_options *options, VALUE key,
+                   VALUE hold);
 
 /* Returns true if the lease still has the hold that it was made with. */
 bool direct_has(VALUE lease, VALUE hold);

@@ -69,16 +69,9 @@ static VALUE acquire_group(VALUE argument) {
 }
 
 plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
-                                   const binding_request *request, size_t *refused,
+                                   const plock_acquire_options *options, size_t *refused,
                                    plock_error *error) {
-    several s = {.leases = leases,
-                 .count = count,
-                 .patience = {.ttl = request->ttl,
-                              .wait = request->wait,
-                              .renews = request->renewed,
-                              .automatic = request->renewed,
-                              .watched = request->told},
-                 .error = error};
+    several s = {.leases = leases, .count = count, .patience = *options, .error = error};
     rb_ensure(acquire_group, (VALUE)&s, let_group_go, (VALUE)&s);
     *refused = s.free_ones;
     return s.status;
@@ -152,7 +145,8 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     VALUE objects = binding_leases_new(&binding_redis_kind, self, keys);
     several s = {.leases = leases,
                  .count = binding_leases(objects, leases),
-                 .patience = binding_patience(ttl, renew, max_hold, watch),
+                 .patience =
+                     binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch),
                  .error = &error};
     s.patience.label = binding_label(label, encoded);
     s.patience.asking = binding_span(asking);
@@ -201,7 +195,7 @@ typedef struct direct_all {
      * places: the index of each handle in `given` */
     plock_lease *handles[PLOCK_GROUP_MAX];
     unsigned char places[PLOCK_GROUP_MAX];
-    binding_request request;
+    plock_acquire_options options;
     double wait;
     VALUE ttl_given, wait_given, raises;
     plock_ns began;
@@ -246,7 +240,7 @@ static bool add(direct_all *d, VALUE key, VALUE bytes) {
         return false;
     VALUE hold = binding_lease_named(d->kind, d->store, name, length);
     d->holds[d->count] = hold;
-    d->given[d->count] = direct_lease(d->plain, &d->request, key, hold);
+    d->given[d->count] = direct_lease(d->plain, &d->options, key, hold);
     insert(d, binding_lease(hold), name, length);
     d->count++;
     return true;
@@ -352,7 +346,7 @@ static VALUE go_on_in_ruby(const direct_all *d, plock_status status, size_t refu
 static VALUE take_and_run(direct_all *d) {
     size_t refused = 0;
     const plock_status status =
-        d->kind->acquire_all(d->handles, d->count, &d->request, &refused, &d->error);
+        d->kind->acquire_all(d->handles, d->count, &d->options, &refused, &d->error);
     if (status) return go_on_in_ruby(d, status, refused);
     for (size_t i = 0; i < d->count; i++) {
         (void)rb_ary_push(d->own, d->store);
@@ -375,13 +369,13 @@ VALUE binding_acquire_all_directly(VALUE store, VALUE calls, VALUE keys, VALUE t
                     .raises = raises,
                     .tells = !NIL_P(binding_event_bridge())};
     if (binding_events_heard() || !rb_block_given_p() || !RB_TYPE_P(keys, T_ARRAY) ||
-        !direct_read_options(d.plain, ttl, wait, &d.request, &d.wait))
+        !direct_read_options(d.plain, ttl, wait, &d.options, &d.wait))
         return direct_undone;
     d.began = plock_now();
     d.own = direct_own();
-    d.request.told = d.tells && d.request.renewed;
+    d.options.watched = d.tells && d.options.renews;
     if (!add_all(&d)) return direct_undone;
-    if (d.request.told) binding_start_dispatcher();
+    if (d.options.watched) binding_start_dispatcher();
     d.leases = rb_ary_new_from_values((long)d.count, d.given);
     VALUE value = take_and_run(&d);
     RB_GC_GUARD(calls);

@@ -227,7 +227,8 @@ typedef struct holding {
     plock_lease *lease;
     VALUE object; /* passed to the block; false for hold_digest, which passes the token */
     VALUE key, wait, report;
-    plock_ns ttl, patience, ended_at;
+    plock_acquire_options options;
+    plock_ns ended_at;
 } holding;
 
 typedef struct telling {
@@ -310,21 +311,21 @@ static VALUE release(VALUE argument) {
 
 static VALUE hold(VALUE argument) {
     holding *h = (holding *)argument;
-    const binding_request request = {
-        .ttl = h->ttl, .wait = h->patience, .digested = !h->object, .reports = !NIL_P(h->report)};
-    const plock_status status = h->kind->acquire(h->lease, &request);
+    const plock_status status = h->kind->acquire(h->lease, &h->options, NULL);
     if (status) binding_raise(status, plock_lease_error(h->lease));
     return rb_ensure(acquire_and_yield, argument, release, argument);
 }
 
+/* With a report for the failures, the acquire does not give up after a failure. */
 static holding prepare(VALUE store, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
     rb_need_block();
     return (holding){.kind = binding_kind(store),
                      .key = key,
                      .wait = wait,
                      .report = report,
-                     .ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND),
-                     .patience = binding_span(wait)};
+                     .options = {.ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND),
+                                 .wait = binding_span(wait),
+                                 .endures = !NIL_P(report)}};
 }
 
 /* hold(key, ttl_ms, wait, report) { |hold| } -> the block's value. */
@@ -349,6 +350,9 @@ static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret
     char name[BINDING_NAME_MAX];
     const size_t length = binding_name(prefix, key, secret, name);
     holding h = prepare(self, key, ttl_ms, wait, report);
+    /* Parse::Lock shares its keys with processes of the older implementation */
+    h.options.shares = true;
+    h.options.insists = h.options.endures;
     const plock_status status = h.kind->make(&h.lease, self, name, length);
     if (status) binding_raise(status, NULL);
     return rb_ensure(hold, (VALUE)&h, free_lease, (VALUE)&h);

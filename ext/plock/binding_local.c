@@ -75,17 +75,20 @@ static bool read_share(const char *share, plock_local_acquire_options *terms) {
            limit <= UINT16_MAX;
 }
 
-static plock_local_acquire_options terms_for_block(const binding_request *request) {
-    return (plock_local_acquire_options){.ttl = request->ttl,
-                                         .wait = request->wait,
-                                         .renews = request->renewed,
-                                         .automatic = request->renewed,
-                                         .watched = request->told};
+/* Leaves out what has no meaning without a server. */
+static plock_local_acquire_options terms_of(plock_acquire_options options) {
+    return (plock_local_acquire_options){.ttl = options.ttl,
+                                         .wait = options.wait,
+                                         .renews = options.renews,
+                                         .automatic = options.automatic,
+                                         .watched = options.watched,
+                                         .max_hold = options.max_hold};
 }
 
-static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
-    plock_local_acquire_options terms = terms_for_block(request);
-    if (!read_share(request->share, &terms)) return PLOCK_MISUSE;
+static plock_status acquire_for_block(plock_lease *lease, const plock_acquire_options *options,
+                                      const char *share) {
+    plock_local_acquire_options terms = terms_of(*options);
+    if (!read_share(share, &terms)) return PLOCK_MISUSE;
     return plock_local_lease_acquire(lease, &terms);
 }
 
@@ -106,9 +109,9 @@ static plock_status take_step(void *of, plock_interest *interest) {
 }
 
 static plock_status acquire_all(plock_lease *const *leases, size_t count,
-                                const binding_request *request, size_t *refused,
+                                const plock_acquire_options *options, size_t *refused,
                                 plock_error *error) {
-    party p = {.leases = leases, .count = count, .terms = terms_for_block(request), .error = error};
+    party p = {.leases = leases, .count = count, .terms = terms_of(*options), .error = error};
     const plock_status status = binding_repeat(take_step, &p);
     *refused = p.refused;
     return status;
@@ -215,14 +218,11 @@ const binding_store_kind binding_local_kind = {.hold_class = &binding_local_hold
 /* --- acquire one or several keys, and adopt a lease from another process --- */
 
 /* The result points to the bytes of the label, so the caller must keep that String alive. */
-static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label,
-                                            VALUE watch, VALUE at_least) {
-    plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
-                                         .renews = RTEST(renew),
-                                         .automatic = SYMBOL_P(renew),
-                                         .watched = RTEST(watch),
-                                         .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
-                                         .at_least = binding_span(at_least)};
+static plock_local_acquire_options take_terms(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label,
+                                              VALUE watch, VALUE at_least) {
+    plock_local_acquire_options terms =
+        terms_of(binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch));
+    terms.at_least = binding_span(at_least);
     if (NIL_P(label)) return terms;
     Check_Type(label, T_STRING);
     if (RSTRING_LEN(label) > PLOCK_LOCAL_LABEL_MAX)
@@ -236,7 +236,7 @@ static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_ho
  * another holder kept the key until `wait` was over. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE at_least) {
-    plock_local_acquire_options terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
+    plock_local_acquire_options terms = take_terms(ttl, renew, max_hold, label, watch, at_least);
     terms.wait = binding_span(wait);
     if (!read_share(NIL_P(share) ? NULL : StringValueCStr(share), &terms))
         rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
@@ -260,7 +260,7 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     plock_lease *leases[PLOCK_GROUP_MAX];
     plock_error error = {.status = PLOCK_OK};
     party p = {.leases = leases,
-               .terms = terms_of(ttl, renew, max_hold, label, watch, at_least),
+               .terms = take_terms(ttl, renew, max_hold, label, watch, at_least),
                .error = &error};
     VALUE objects = binding_leases_new(&binding_local_kind, self, keys);
     p.count = binding_leases(objects, leases);
@@ -277,11 +277,8 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
 static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold,
                          VALUE watch, VALUE heir, VALUE ttl) {
     StringValue(owner);
-    plock_local_acquire_options terms = {.renews = RTEST(renew),
-                                         .automatic = SYMBOL_P(renew),
-                                         .watched = RTEST(watch),
-                                         .max_hold = NIL_P(max_hold) ? 0 : binding_span(max_hold),
-                                         .ttl = NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND)};
+    plock_local_acquire_options terms = terms_of(
+        binding_patience(NIL_P(ttl) ? 0 : binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch));
     if (!NIL_P(heir)) {
         terms.owner = StringValuePtr(heir);
         terms.owner_length = (size_t)RSTRING_LEN(heir);

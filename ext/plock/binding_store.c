@@ -23,21 +23,10 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_lease_new(lease, binding_store(store), key, length);
 }
 
-/* Begins to acquire a lease for a block. If a callback receives the failures, the acquire does not
- * give up after a failure. The `digested` calls come from Parse::Lock. It shares its keys with
- * processes of the older implementation, so such an acquire sets `shares`. */
-static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
-    const plock_acquire_options patience = {.ttl = request->ttl,
-                                            .wait = request->wait,
-                                            .renews = request->renewed,
-                                            .automatic = request->renewed,
-                                            .watched = request->told,
-                                            .endures = request->reports,
-                                            .insists = request->digested && request->reports,
-                                            .shares = request->digested};
-    const plock_status status =
-        request->share ? plock_lease_share(lease, request->share) : PLOCK_OK;
-    return status ? status : plock_lease_acquire(lease, &patience);
+static plock_status acquire_for_block(plock_lease *lease, const plock_acquire_options *options,
+                                      const char *share) {
+    const plock_status status = share ? plock_lease_share(lease, share) : PLOCK_OK;
+    return status ? status : plock_lease_acquire(lease, options);
 }
 
 const binding_store_kind binding_redis_kind = {.hold_class = &binding_hold_class,
@@ -155,8 +144,8 @@ static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE h
 
 /* --- acquire, and adopt a lease from another process --- */
 
-plock_acquire_options binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
-    return (plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND),
+plock_acquire_options binding_patience(plock_ns ttl, VALUE renew, VALUE max_hold, VALUE watch) {
+    return (plock_acquire_options){.ttl = ttl,
                                    .renews = RTEST(renew),
                                    .automatic = SYMBOL_P(renew),
                                    .watched = RTEST(watch),
@@ -182,7 +171,8 @@ static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE asking, VALUE replicas) {
     char encoded[PLOCK_LABEL_MAX + 1];
-    plock_acquire_options patience = binding_patience(ttl, renew, max_hold, watch);
+    plock_acquire_options patience =
+        binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch);
     patience.wait = binding_span(wait);
     patience.asking = binding_span(asking);
     patience.label = binding_label(label, encoded);
@@ -208,7 +198,8 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
  * a fresh token. */
 static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE renew, VALUE max_hold,
                          VALUE watch, VALUE share, VALUE heir, VALUE replicas) {
-    plock_acquire_options patience = binding_patience(ttl, renew, max_hold, watch);
+    plock_acquire_options patience =
+        binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch);
     patience.replicas = binding_replicas(replicas);
     VALUE object = new_lease(self, key, share);
     plock_lease *lease = binding_lease(object);
