@@ -123,6 +123,19 @@ unsigned binding_replicas(VALUE number);
  * max_hold: in seconds, or nil. */
 plock_acquire_options binding_patience(plock_ns ttl, VALUE renew, VALUE max_hold, VALUE watch);
 
+/* A release of several leases. */
+typedef struct binding_releases {
+    plock_lease *const *leases;
+    size_t count;
+    plock_ns keep;
+    plock_ns budget;    /* after this span the release continues in the background; 0: no limit but
+                         * the store's own */
+    VALUE *answers;     /* for each lease: true, false if it was lost, or nil if it was not held */
+    binding_told *told; /* called after the answers are written; may be NULL */
+    void *context;
+    plock_error *error;
+} binding_releases;
+
 /* The differences between stores on Redis and local stores. */
 typedef struct binding_store_kind {
     const VALUE *hold_class; /* the Ruby class of the store's holds */
@@ -140,11 +153,7 @@ typedef struct binding_store_kind {
     plock_status (*acquire_all)(plock_lease *const *leases, size_t count,
                                 const plock_acquire_options *options, size_t *refused,
                                 plock_error *error);
-    /* Waits until no other thread uses the leases (plock/turn.h), and then releases all of them,
-     * with interrupts deferred. Writes an answer for each lease: true, false if it was lost, or nil
-     * if it was not held. Then calls `told`. */
-    plock_status (*release_all)(plock_lease *const *leases, size_t count, VALUE *answers,
-                                binding_told *told, void *context, plock_error *error);
+    plock_status (*release_all)(const binding_releases *releases);
 } binding_store_kind;
 
 extern const binding_store_kind binding_redis_kind, binding_local_kind;
@@ -164,8 +173,7 @@ size_t binding_leases(VALUE holds, plock_lease *leases[PLOCK_GROUP_MAX]);
 plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
                                    const plock_acquire_options *options, size_t *refused,
                                    plock_error *error);
-plock_status binding_group_release(plock_lease *const *leases, size_t count, VALUE *answers,
-                                   binding_told *told, void *context, plock_error *error);
+plock_status binding_group_release(const binding_releases *releases);
 
 /* The method Store#release_all. */
 VALUE binding_release_all(VALUE store, VALUE holds, VALUE keep, VALUE budget);
@@ -197,6 +205,11 @@ VALUE binding_answer(plock_lease *lease, plock_status status);
  * deferred. If another thread uses the lease for too long, the worker thread releases the lease,
  * and the result is PLOCK_IN_USE. */
 plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *told, void *context);
+
+/* Does the same with several leases: begins with `begin`, which receives the releases, and then
+ * carries the operation out. Uses only the leases, `keep` and `budget` of the releases. */
+plock_status binding_release_in_turn(binding_releases *releases, plock_status (*begin)(void *),
+                                     plock_operation operation, binding_told *told, void *context);
 
 /* Sends the release, and does not wait for the answer. A notice reports a failure or a loss. If the
  * function cannot send the release, it does nothing and returns false. The caller must then call

@@ -28,22 +28,16 @@ size_t binding_leases(VALUE holds, plock_lease *leases[PLOCK_GROUP_MAX]) {
 /* --- requests of a store on Redis --- */
 
 typedef struct several {
-    plock_lease *const *leases;
-    size_t count;
+    binding_releases of; /* first, because begin_release receives it; for an acquire: only the
+                          * leases and the error */
     plock_group *group;
     plock_acquire_options patience; /* for an acquire */
     size_t free_ones; /* after PLOCK_REFUSED: the number of free keys before the one that is not */
-    plock_ns keep, budget; /* for a release */
-    VALUE *answers;        /* for a release; for each lease: true, false (it was lost) or nil (it
-                            * was not held) */
-    binding_told *told;
-    void *context;
     plock_status status;
-    plock_error *error;
 } several;
 
 static void refer_to(several *s) {
-    const plock_status status = plock_group_new(&s->group, s->leases, s->count);
+    const plock_status status = plock_group_new(&s->group, s->of.leases, s->of.count);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "leases that do not belong together");
     if (status) binding_raise(status, NULL);
 }
@@ -55,7 +49,7 @@ static VALUE let_group_go(VALUE argument) {
 
 static void fail(several *s, plock_status status) {
     s->status = status;
-    if (status) *s->error = *plock_group_error(s->group);
+    if (status) *s->of.error = *plock_group_error(s->group);
 }
 
 static VALUE acquire_group(VALUE argument) {
@@ -71,7 +65,7 @@ static VALUE acquire_group(VALUE argument) {
 plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
                                    const plock_acquire_options *options, size_t *refused,
                                    plock_error *error) {
-    several s = {.leases = leases, .count = count, .patience = *options, .error = error};
+    several s = {.of = {.leases = leases, .count = count, .error = error}, .patience = *options};
     rb_ensure(acquire_group, (VALUE)&s, let_group_go, (VALUE)&s);
     *refused = s.free_ones;
     return s.status;
@@ -79,14 +73,7 @@ plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
 
 static plock_status begin_release(void *argument) {
     const several *s = argument;
-    return plock_group_release(s->group, s->keep);
-}
-
-/* Called if the release is given up before all leases are free. The leases are then released in the
- * background. */
-static void let_all_go(void *argument) {
-    const several *s = argument;
-    for (size_t i = 0; i < s->count; i++) plock_lease_let_go(s->leases[i], s->keep);
+    return plock_group_release(s->group, s->of.keep);
 }
 
 static VALUE release_outcome(const plock_group *group, size_t index) {
@@ -98,38 +85,21 @@ static VALUE release_outcome(const plock_group *group, size_t index) {
 static void group_released(void *argument, plock_status status) {
     several *s = argument;
     fail(s, status);
-    for (size_t i = 0; i < s->count; i++)
-        s->answers[i] = status == PLOCK_IN_USE ? Qtrue : release_outcome(s->group, i);
-    if (s->told) s->told(s->context, status);
+    for (size_t i = 0; i < s->of.count; i++)
+        s->of.answers[i] = status == PLOCK_IN_USE ? Qtrue : release_outcome(s->group, i);
+    if (s->of.told) s->of.told(s->of.context, status);
 }
 
 static VALUE release_group(VALUE argument) {
     several *s = (several *)argument;
     refer_to(s);
-    plock_place_in_turn places[PLOCK_GROUP_MAX];
-    for (size_t i = 0; i < s->count; i++) places[i] = plock_lease_turn(s->leases[i]);
-    plock_lease_use turn = {.places = places,
-                            .count = s->count,
-                            .begin = begin_release,
-                            .give_up = let_all_go,
-                            .context = s,
-                            .operation = plock_group_operation(s->group),
-                            .patience = plock_lease_budget(s->leases[0], true)};
-    plock_lease_use_take(&turn);
-    const plock_operation operation = plock_lease_use_operation(&turn);
-    if (s->budget) operation.hurry(operation.of, plock_after(plock_now(), s->budget));
-    (void)binding_carry_on_deferring(operation, group_released, s);
+    (void)binding_release_in_turn(&s->of, begin_release, plock_group_operation(s->group),
+                                  group_released, s);
     return Qnil;
 }
 
-plock_status binding_group_release(plock_lease *const *leases, size_t count, VALUE *answers,
-                                   binding_told *told, void *context, plock_error *error) {
-    several s = {.leases = leases,
-                 .count = count,
-                 .answers = answers,
-                 .told = told,
-                 .context = context,
-                 .error = error};
+plock_status binding_group_release(const binding_releases *releases) {
+    several s = {.of = *releases};
     rb_ensure(release_group, (VALUE)&s, let_group_go, (VALUE)&s);
     return s.status;
 }
@@ -143,11 +113,9 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     plock_lease *leases[PLOCK_GROUP_MAX];
     plock_error error = {.status = PLOCK_OK};
     VALUE objects = binding_leases_new(&binding_redis_kind, self, keys);
-    several s = {.leases = leases,
-                 .count = binding_leases(objects, leases),
-                 .patience =
-                     binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch),
-                 .error = &error};
+    several s = {
+        .of = {.leases = leases, .count = binding_leases(objects, leases), .error = &error},
+        .patience = binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch)};
     s.patience.label = binding_label(label, encoded);
     s.patience.asking = binding_span(asking);
     s.patience.wait = binding_span(left);
@@ -168,16 +136,16 @@ VALUE binding_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     VALUE answers[PLOCK_GROUP_MAX];
     plock_error error = {.status = PLOCK_OK};
     const size_t count = binding_leases(holds, leases);
-    several s = {.leases = leases,
-                 .count = count,
-                 .keep = binding_span(keep),
-                 .budget = NIL_P(budget) ? 0 : binding_span(budget),
-                 .answers = answers,
-                 .error = &error};
-    rb_ensure(release_group, (VALUE)&s, let_group_go, (VALUE)&s);
+    const binding_releases releases = {.leases = leases,
+                                       .count = count,
+                                       .keep = binding_span(keep),
+                                       .budget = NIL_P(budget) ? 0 : binding_span(budget),
+                                       .answers = answers,
+                                       .error = &error};
+    const plock_status status = binding_group_release(&releases);
     RB_GC_GUARD(holds);
-    if (s.status && s.status != PLOCK_MISUSE && s.status != PLOCK_IN_USE && !s.budget)
-        binding_raise(s.status, &error);
+    if (status && status != PLOCK_MISUSE && status != PLOCK_IN_USE && !releases.budget)
+        binding_raise(status, &error);
     return rb_ary_new_from_values((long)count, answers);
 }
 
@@ -291,9 +259,15 @@ static bool all_plain(const direct_all *d) {
 
 static VALUE end_leases(VALUE argument) {
     direct_all *d = (direct_all *)argument;
+    const binding_releases releases = {.leases = d->handles,
+                                       .count = d->count,
+                                       .answers = d->answers,
+                                       .told = released,
+                                       .context = d,
+                                       .error = &d->error};
     d->error.status = PLOCK_AGAIN;
     if (all_plain(d))
-        (void)d->kind->release_all(d->handles, d->count, d->answers, released, d, &d->error);
+        (void)d->kind->release_all(&releases);
     else
         binding_complete(end_in_ruby, argument);
     return Qnil;

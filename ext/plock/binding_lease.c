@@ -107,30 +107,19 @@ typedef struct asked {
     plock_ns span;
 } asked;
 
-static plock_lease_use turn_of(asked *a, plock_place_in_turn *place, plock_status (*begin)(void *),
-                               bool releases) {
-    *place = plock_lease_turn(a->lease);
-    return (plock_lease_use){.places = place,
-                             .count = 1,
-                             .begin = begin,
-                             .context = a,
-                             .operation = plock_lease_operation(a->lease),
-                             .patience = plock_lease_budget(a->lease, releases)};
-}
-
 static VALUE in_turn(VALUE self, plock_ns span, plock_status (*begin)(void *)) {
     asked a = {.lease = binding_lease(self), .span = span};
-    plock_place_in_turn place;
-    plock_lease_use turn = turn_of(&a, &place, begin, false);
+    plock_place_in_turn place = plock_lease_turn(a.lease);
+    plock_lease_use turn = {.places = &place,
+                            .count = 1,
+                            .begin = begin,
+                            .context = &a,
+                            .operation = plock_lease_operation(a.lease),
+                            .patience = plock_lease_budget(a.lease, false)};
     plock_lease_use_take(&turn);
     const plock_status status = binding_carry_on(plock_lease_use_operation(&turn));
     RB_GC_GUARD(self);
     return binding_answer(a.lease, status);
-}
-
-static plock_status begin_release(void *context) {
-    const asked *a = context;
-    return plock_lease_release(a->lease, a->span);
 }
 
 static plock_status begin_extension(void *context) {
@@ -147,17 +136,35 @@ static plock_status begin_leaving(void *context) {
 }
 
 static void let_go(void *context) {
-    const asked *a = context;
-    plock_lease_let_go(a->lease, a->span);
+    const binding_releases *r = context;
+    for (size_t i = 0; i < r->count; i++) plock_lease_let_go(r->leases[i], r->keep);
+}
+
+plock_status binding_release_in_turn(binding_releases *r, plock_status (*begin)(void *),
+                                     plock_operation operation, binding_told *told, void *context) {
+    plock_place_in_turn places[PLOCK_GROUP_MAX];
+    for (size_t i = 0; i < r->count; i++) places[i] = plock_lease_turn(r->leases[i]);
+    plock_lease_use turn = {.places = places,
+                            .count = r->count,
+                            .begin = begin,
+                            .give_up = let_go,
+                            .context = r,
+                            .operation = operation,
+                            .patience = plock_lease_budget(r->leases[0], true)};
+    plock_lease_use_take(&turn);
+    operation = plock_lease_use_operation(&turn);
+    if (r->budget) operation.hurry(operation.of, plock_after(plock_now(), r->budget));
+    return binding_carry_on_deferring(operation, told, context);
+}
+
+static plock_status begin_release(void *context) {
+    const binding_releases *r = context;
+    return plock_lease_release(r->leases[0], r->keep);
 }
 
 plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *told, void *context) {
-    asked a = {.lease = lease, .span = keep};
-    plock_place_in_turn place;
-    plock_lease_use turn = turn_of(&a, &place, begin_release, true);
-    turn.give_up = let_go;
-    plock_lease_use_take(&turn);
-    return binding_carry_on_deferring(plock_lease_use_operation(&turn), told, context);
+    binding_releases r = {.leases = &lease, .count = 1, .keep = keep};
+    return binding_release_in_turn(&r, begin_release, plock_lease_operation(lease), told, context);
 }
 
 bool binding_release_trailing(plock_lease *lease, plock_ns keep) {

@@ -119,28 +119,25 @@ static plock_status acquire_all(plock_lease *const *leases, size_t count,
 
 /* Releases of several leases, one after another. */
 typedef struct releases {
-    plock_lease *const *leases;
-    size_t count, at;
+    binding_releases of; /* first, because begin_releases receives it */
+    size_t at;
     plock_status begun[PLOCK_GROUP_MAX]; /* for each lease: the status when its release began, and
                                           * later the release's result */
-    VALUE *answers;
-    binding_told *told;
-    void *context;
-    plock_error *error;
     plock_status status;
 } releases;
 
 static plock_status begin_releases(void *of) {
     releases *r = of;
-    for (size_t i = 0; i < r->count; i++) r->begun[i] = plock_lease_release(r->leases[i], 0);
+    for (size_t i = 0; i < r->of.count; i++)
+        r->begun[i] = plock_lease_release(r->of.leases[i], r->of.keep);
     return PLOCK_OK;
 }
 
 static plock_status release_step(void *of, plock_interest *interest) {
     releases *r = of;
-    for (; r->at < r->count; r->at++) {
+    for (; r->at < r->of.count; r->at++) {
         if (r->begun[r->at]) continue;
-        const plock_operation one = plock_lease_operation(r->leases[r->at]);
+        const plock_operation one = plock_lease_operation(r->of.leases[r->at]);
         const plock_status status = one.step(one.of, interest);
         if (status == PLOCK_AGAIN) return status;
         r->begun[r->at] = status;
@@ -150,62 +147,40 @@ static plock_status release_step(void *of, plock_interest *interest) {
 
 static void cancel_releases(void *of) {
     const releases *r = of;
-    for (size_t i = r->at; i < r->count; i++) {
-        const plock_operation one = plock_lease_operation(r->leases[i]);
+    for (size_t i = r->at; i < r->of.count; i++) {
+        const plock_operation one = plock_lease_operation(r->of.leases[i]);
         if (!r->begun[i]) one.cancel(one.of);
     }
 }
 
 static void hurry_releases(void *of, plock_ns deadline) {
     const releases *r = of;
-    for (size_t i = r->at; i < r->count; i++) {
-        const plock_operation one = plock_lease_operation(r->leases[i]);
+    for (size_t i = r->at; i < r->of.count; i++) {
+        const plock_operation one = plock_lease_operation(r->of.leases[i]);
         one.hurry(one.of, deadline);
     }
-}
-
-static void let_all_go(void *of) {
-    const releases *r = of;
-    for (size_t i = 0; i < r->count; i++) plock_lease_let_go(r->leases[i], 0);
 }
 
 static void released(void *of, plock_status status) {
     releases *r = of;
     r->status = status;
-    for (size_t i = 0; i < r->count; i++) {
+    for (size_t i = 0; i < r->of.count; i++) {
         const plock_status one = status == PLOCK_IN_USE ? PLOCK_OK : r->begun[i];
         const bool lost =
-            one == PLOCK_NOT_OWNER || (one == PLOCK_MISUSE && plock_lease_lost(r->leases[i]));
-        r->answers[i] = !one ? Qtrue : lost ? Qfalse : Qnil;
+            one == PLOCK_NOT_OWNER || (one == PLOCK_MISUSE && plock_lease_lost(r->of.leases[i]));
+        r->of.answers[i] = !one ? Qtrue : lost ? Qfalse : Qnil;
         if (!one || one == PLOCK_NOT_OWNER || one == PLOCK_MISUSE) continue;
         r->status = one;
-        *r->error = *plock_lease_error(r->leases[i]);
+        *r->of.error = *plock_lease_error(r->of.leases[i]);
     }
-    r->told(r->context, r->status);
+    r->of.told(r->of.context, r->status);
 }
 
-static plock_status release_all(plock_lease *const *leases, size_t count, VALUE *answers,
-                                binding_told *told, void *context, plock_error *error) {
-    releases r = {.leases = leases,
-                  .count = count,
-                  .answers = answers,
-                  .told = told,
-                  .context = context,
-                  .error = error};
-    plock_place_in_turn places[PLOCK_GROUP_MAX];
-    for (size_t i = 0; i < count; i++) places[i] = plock_lease_turn(leases[i]);
-    plock_lease_use turn = {.places = places,
-                            .count = count,
-                            .begin = begin_releases,
-                            .give_up = let_all_go,
-                            .context = &r,
-                            .operation = {.of = &r,
-                                          .step = release_step,
-                                          .cancel = cancel_releases,
-                                          .hurry = hurry_releases},
-                            .patience = plock_lease_budget(leases[0], true)};
-    plock_lease_use_take(&turn);
-    (void)binding_carry_on_deferring(plock_lease_use_operation(&turn), released, &r);
+static plock_status release_all(const binding_releases *of) {
+    releases r = {.of = *of};
+    const plock_operation operation = {
+        .of = &r, .step = release_step, .cancel = cancel_releases, .hurry = hurry_releases};
+    (void)binding_release_in_turn(&r.of, begin_releases, operation, released, &r);
     return r.status;
 }
 
