@@ -153,6 +153,7 @@ typedef struct binding_store_kind {
     plock_status (*acquire_all)(plock_lease *const *leases, size_t count,
                                 const plock_acquire_options *options, size_t *refused,
                                 plock_error *error);
+    /* Releases the leases as binding_release_in_turn does, and writes the answers. */
     plock_status (*release_all)(const binding_releases *releases);
 } binding_store_kind;
 

@@ -42,8 +42,6 @@ static VALUE plain_new(VALUE class, VALUE prefix, VALUE secret, VALUE ttl, VALUE
     return self;
 }
 
-const plain_calls *direct_plain(VALUE object) { return rb_check_typeddata(object, &PLAIN); }
-
 /* --- for one key or several --- */
 
 VALUE direct_usual, direct_undone;
@@ -69,15 +67,25 @@ static bool in_seconds(VALUE value, double least, double by_default, double *sec
 
 static plock_ns span(double seconds) { return (plock_ns)(seconds * (double)PLOCK_SECOND); }
 
-bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait,
-                         plock_acquire_options *options, double *seconds) {
+static VALUE own_leases(void) {
+    VALUE own = rb_thread_local_aref(rb_thread_current(), rb_intern("plock_own_holds"));
+    return NIL_P(own) ? rb_funcall(own_holds, rb_intern("here"), 0) : own;
+}
+
+bool direct_begin(direct_call *call, VALUE store, VALUE plain, VALUE ttl, VALUE wait) {
     double lasts;
-    if (!in_seconds(ttl, TTL_LEAST, plain->ttl, &lasts) ||
-        !in_seconds(wait, 0, plain->wait, seconds))
+    call->kind = binding_kind(store);
+    call->plain = rb_check_typeddata(plain, &PLAIN);
+    call->store = store;
+    call->tells = !NIL_P(binding_event_bridge());
+    if (binding_events_heard() || !rb_block_given_p() ||
+        !in_seconds(ttl, TTL_LEAST, call->plain->ttl, &lasts) ||
+        !in_seconds(wait, 0, call->plain->wait, &call->wait))
         return false;
     const bool renews = ttl == direct_usual;
-    *options = (plock_acquire_options){
-        .ttl = span(lasts), .wait = span(*seconds), .renews = renews, .automatic = renews};
+    call->options = (plock_acquire_options){
+        .ttl = span(lasts), .wait = span(call->wait), .renews = renews, .automatic = renews};
+    call->own = own_leases();
     return true;
 }
 
@@ -87,8 +95,8 @@ VALUE direct_bytes_of(VALUE key) {
     return RSTRING_LEN(text) > 0 && RSTRING_LEN(text) <= KEY_BYTES ? text : Qnil;
 }
 
-VALUE direct_name(const plain_calls *plain, const char *name, size_t length) {
-    return rb_enc_str_new(name, (long)length, rb_enc_get(plain->prefix));
+VALUE direct_name(const direct_call *call, const char *name, size_t length) {
+    return rb_enc_str_new(name, (long)length, rb_enc_get(call->plain->prefix));
 }
 
 static VALUE copy_of(VALUE key) {
@@ -97,28 +105,34 @@ static VALUE copy_of(VALUE key) {
     return plain ? rb_str_new_frozen(key) : rb_obj_freeze(rb_obj_dup(key));
 }
 
-VALUE direct_lease(const plain_calls *plain, const plock_acquire_options *options, VALUE key,
-                   VALUE hold) {
+VALUE direct_lease(const direct_call *call, VALUE key, VALUE hold) {
+    const plain_calls *plain = call->plain;
     VALUE lease = rb_obj_alloc(lease_class);
     rb_ivar_set(lease, rb_intern("@key"), copy_of(key));
-    rb_ivar_set(lease, rb_intern("@options"), options->renews ? plain->renewed : plain->limited);
+    rb_ivar_set(lease, rb_intern("@options"),
+                call->options.renews ? plain->renewed : plain->limited);
     rb_ivar_set(lease, rb_intern("@hold"), hold);
     return lease;
 }
 
 bool direct_has(VALUE lease, VALUE hold) { return rb_ivar_get(lease, rb_intern("@hold")) == hold; }
 
-VALUE direct_own(void) {
-    VALUE own = rb_thread_local_aref(rb_thread_current(), rb_intern("plock_own_holds"));
-    return NIL_P(own) ? rb_funcall(own_holds, rb_intern("here"), 0) : own;
+bool direct_own_in_the_way(const direct_call *call, const char *name, size_t length, VALUE share) {
+    if (call->wait <= 0 || RARRAY_LEN(call->own) == 0) return false;
+    return RTEST(rb_funcall(own_holds, rb_intern("in_the_way?"), 3, call->store,
+                            direct_name(call, name, length), share));
 }
 
-bool direct_own_in_the_way(VALUE own, VALUE store, VALUE name, VALUE share, double wait) {
-    if (wait <= 0 || RARRAY_LEN(own) == 0) return false;
-    return RTEST(rb_funcall(own_holds, rb_intern("in_the_way?"), 3, store, name, share));
+void direct_tell_of(const direct_call *call, VALUE lease, const char *name, size_t length,
+                    VALUE share) {
+    (void)rb_funcall(call->store, rb_intern("tell_of"), 6, lease, direct_name(call, name, length),
+                     share, Qnil, DBL2NUM(call->wait), binding_seconds(plock_now() - call->began));
 }
 
-void direct_forget_own(VALUE own, VALUE lease) {
+/* --- the block and its end --- */
+
+/* Removes a lease and its store from the Array. */
+static void forget_own(VALUE own, VALUE lease) {
     for (long i = RARRAY_LEN(own) - 1; i > 0; i--) {
         if (RARRAY_AREF(own, i) != lease) continue;
         (void)rb_ary_delete_at(own, i);
@@ -127,72 +141,68 @@ void direct_forget_own(VALUE own, VALUE lease) {
     }
 }
 
-void direct_tell_of(VALUE store, VALUE lease, VALUE name, VALUE share, double wait,
-                    plock_ns began) {
-    (void)rb_funcall(store, rb_intern("tell_of"), 6, lease, name, share, Qnil, DBL2NUM(wait),
-                     binding_seconds(plock_now() - began));
-}
-
-static VALUE ask_for_listeners(VALUE heard) {
-    *(bool *)heard = binding_bridge_wants(ID2SYM(rb_intern("release")));
+/* Calls no Ruby code, because an interrupt could end such code. */
+static VALUE forget_all_own(VALUE argument) {
+    const direct_call *call = (const direct_call *)argument;
+    for (size_t i = call->count; i-- > 0;) forget_own(call->own, call->given[i]);
     return Qnil;
 }
 
-void direct_ask_and_end(bool *heard, VALUE (*end)(VALUE), VALUE argument) {
-    *heard = !NIL_P(binding_event_bridge());
-    if (*heard)
-        rb_ensure(ask_for_listeners, (VALUE)heard, end, argument);
-    else
-        end(argument);
+static VALUE ask_for_listeners(VALUE argument) {
+    ((direct_call *)argument)->tells = binding_bridge_wants(ID2SYM(rb_intern("release")));
+    return Qnil;
 }
 
-/* --- one call --- */
+/* If an interrupt ends the check for listeners, `tells` stays true, so that Ruby checks again. */
+static VALUE ask_and_end(VALUE argument) {
+    direct_call *call = (direct_call *)argument;
+    call->tells = !NIL_P(binding_event_bridge());
+    return call->tells ? rb_ensure(ask_for_listeners, argument, call->end, argument)
+                       : call->end(argument);
+}
+
+static VALUE run_and_end(VALUE argument) {
+    return rb_ensure(((direct_call *)argument)->run, argument, ask_and_end, argument);
+}
+
+VALUE direct_run(direct_call *call) {
+    for (size_t i = 0; i < call->count; i++) {
+        (void)rb_ary_push(call->own, call->store);
+        (void)rb_ary_push(call->own, call->given[i]);
+    }
+    return rb_ensure(run_and_end, (VALUE)call, forget_all_own, (VALUE)call);
+}
+
+/* --- one key --- */
 
 typedef struct direct {
-    const binding_store_kind *kind;
-    const plain_calls *plain;
-    VALUE store, key, share, hold, given, own;
+    direct_call call; /* first, because direct_run passes its address */
+    VALUE key, share, hold, given;
     plock_lease *lease;
-    plock_acquire_options options;
-    double wait;
     const char *name; /* the key's name in the store */
     size_t length;
-    bool tells; /* until the block ends: is there an event bridge? after the block: does the bridge
-                 * want the release event? */
-    plock_ns began;
+    plock_status released; /* PLOCK_AGAIN: not yet released */
 } direct;
-
-static VALUE name_of(const direct *d) { return direct_name(d->plain, d->name, d->length); }
-
-static void tell_of(const direct *d, VALUE lease) {
-    direct_tell_of(d->store, lease, name_of(d), d->share, d->wait, d->began);
-}
-
-/* --- the end of the block --- */
-
-typedef struct ending {
-    const direct *of;
-    plock_status status;
-} ending;
 
 /* Makes Ruby end the lease, with interrupts deferred. This is needed if the lease was already
  * ended, was lost, or has another hold now. It is also needed if the release failed, or if the
  * program has subscribed to events. */
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
-    const ending *e = (const ending *)argument;
+    const direct *d = (const direct *)argument;
+    const plock_status status = d->released;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
-    if (e->status == PLOCK_AGAIN) return rb_funcall(e->of->given, rb_intern("finish"), 0);
+    if (status == PLOCK_AGAIN) return rb_funcall(d->given, rb_intern("finish"), 0);
     /* after PLOCK_IN_USE, the lease has the error of another thread's operation */
-    const plock_error *error = e->status == PLOCK_IN_USE ? NULL : plock_lease_error(e->of->lease);
-    VALUE ours = e->status == PLOCK_NOT_OWNER || e->status == PLOCK_MISUSE
-                     ? binding_answer(e->of->lease, e->status)
-                     : binding_exception_of(e->status, error);
-    return rb_funcall(e->of->given, rb_intern("end_of_block"), 1, ours);
+    const plock_error *error = status == PLOCK_IN_USE ? NULL : plock_lease_error(d->lease);
+    VALUE ours = status == PLOCK_NOT_OWNER || status == PLOCK_MISUSE
+                     ? binding_answer(d->lease, status)
+                     : binding_exception_of(status, error);
+    return rb_funcall(d->given, rb_intern("end_of_block"), 1, ours);
 }
 
-static void leave_to_ruby(const direct *d, plock_status status) {
-    ending e = {.of = d, .status = status};
-    binding_complete(end_in_ruby, (VALUE)&e);
+static void leave_to_ruby(direct *d, plock_status status) {
+    d->released = status;
+    binding_complete(end_in_ruby, (VALUE)d);
 }
 
 static void released(void *context, plock_status status) {
@@ -201,64 +211,46 @@ static void released(void *context, plock_status status) {
 
 static VALUE end_lease(VALUE argument) {
     direct *d = (direct *)argument;
-    const bool plain = !binding_events_heard() && !d->tells && plock_lease_held(d->lease) &&
+    const bool plain = !binding_events_heard() && !d->call.tells && plock_lease_held(d->lease) &&
                        direct_has(d->given, d->hold);
     if (!plain)
         leave_to_ruby(d, PLOCK_AGAIN);
-    else if (!(d->plain->trailing && binding_release_trailing(d->lease, 0)))
+    else if (!(d->call.plain->trailing && binding_release_trailing(d->lease, 0)))
         (void)binding_release(d->lease, 0, released, d);
-    return Qnil;
-}
-
-static VALUE end_block(VALUE argument) {
-    direct_ask_and_end(&((direct *)argument)->tells, end_lease, argument);
-    return Qnil;
-}
-
-static VALUE end_and_forget(VALUE argument) {
-    const direct *d = (const direct *)argument;
-    direct_forget_own(d->own, d->given);
     return Qnil;
 }
 
 static VALUE run_block(VALUE argument) {
     const direct *d = (const direct *)argument;
-    if (d->tells &&
+    if (d->call.tells &&
         (plock_lease_contended(d->lease) || binding_bridge_wants(ID2SYM(rb_intern("acquire")))))
-        tell_of(d, d->given);
+        direct_tell_of(&d->call, d->given, d->name, d->length, d->share);
     return rb_yield(d->given);
 }
-
-static VALUE run_and_end(VALUE argument) {
-    return rb_ensure(run_block, argument, end_block, argument);
-}
-
-/* --- the way in --- */
 
 /* Reports that another holder kept the key until `wait` was over, or that the store failed. */
 static VALUE refuse(const direct *d, plock_status status, bool raises) {
     const plock_error *error = plock_lease_error(d->lease);
-    if (status == PLOCK_TIMED_OUT && d->kind->has_server) status = error->status;
+    if (status == PLOCK_TIMED_OUT && d->call.kind->has_server) status = error->status;
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
-    if (d->tells) tell_of(d, Qnil);
+    if (d->call.tells) direct_tell_of(&d->call, Qnil, d->name, d->length, d->share);
     if (!raises) return Qnil;
-    VALUE token = d->kind->has_server ? rb_funcall(d->hold, rb_intern("token"), 0) : Qnil;
-    return rb_funcall(d->store, rb_intern("raise_timeout"), 5, rb_inspect(d->key), d->key,
-                      name_of(d), DBL2NUM(d->wait), token);
+    VALUE token = d->call.kind->has_server ? rb_funcall(d->hold, rb_intern("token"), 0) : Qnil;
+    return rb_funcall(d->call.store, rb_intern("raise_timeout"), 5, rb_inspect(d->key), d->key,
+                      direct_name(&d->call, d->name, d->length), DBL2NUM(d->call.wait), token);
 }
 
 static VALUE take_and_run(direct *d, const char *share, bool raises) {
-    d->hold = binding_lease_named(d->kind, d->store, d->name, d->length);
+    direct_call *call = &d->call;
+    d->hold = binding_lease_named(call->kind, call->store, d->name, d->length);
     d->lease = binding_lease(d->hold);
-    d->given = direct_lease(d->plain, &d->options, d->key, d->hold);
-    plock_status status = d->kind->acquire(d->lease, &d->options, share);
+    d->given = direct_lease(call, d->key, d->hold);
+    plock_status status = call->kind->acquire(d->lease, &call->options, share);
     if (status) binding_raise(status, plock_lease_error(d->lease));
     do status = binding_drive(d->lease);
     while (status == PLOCK_TRY_FAILED);
     if (status) return refuse(d, status, raises);
-    (void)rb_ary_push(d->own, d->store);
-    (void)rb_ary_push(d->own, d->given);
-    return rb_ensure(run_and_end, (VALUE)d, end_and_forget, (VALUE)d);
+    return direct_run(call);
 }
 
 /* acquire_directly(plain, key, name, share, ttl, wait, renews, raises) { |lease| } -> the block's
@@ -271,34 +263,27 @@ static VALUE take_and_run(direct *d, const char *share, bool raises) {
 VALUE binding_acquire_directly(int argc, VALUE *argv, VALUE store) {
     rb_check_arity(argc, 8, 8);
     VALUE calls = argv[0], key = argv[1], bytes = direct_bytes_of(key), name = argv[2], text = Qnil;
-    const plain_calls *plain = direct_plain(calls);
-    direct d = {.kind = binding_kind(store),
-                .plain = plain,
-                .store = store,
+    direct d = {.call = {.given = &d.given, .count = 1, .run = run_block, .end = end_lease},
                 .key = key,
-                .share = argv[3],
-                .tells = !NIL_P(binding_event_bridge())};
-    if (binding_events_heard() || NIL_P(bytes) || !rb_block_given_p() ||
-        !direct_read_options(plain, argv[4], argv[5], &d.options, &d.wait))
-        return direct_undone;
-    if (d.tells) d.began = plock_now();
+                .share = argv[3]};
+    direct_call *call = &d.call;
+    if (NIL_P(bytes) || !direct_begin(call, store, calls, argv[4], argv[5])) return direct_undone;
+    if (call->tells) call->began = plock_now();
     char digested[BINDING_NAME_MAX];
     if (NIL_P(name)) {
-        d.length = binding_name(plain->prefix, bytes, plain->secret, digested);
+        d.length = binding_name(call->plain->prefix, bytes, call->plain->secret, digested);
         d.name = digested;
     } else {
         StringValue(name);
         d.name = RSTRING_PTR(name);
         d.length = (size_t)RSTRING_LEN(name);
     }
-    d.own = direct_own();
-    if (RARRAY_LEN(d.own) > 0 && direct_own_in_the_way(d.own, store, name_of(&d), d.share, d.wait))
-        return direct_undone;
+    if (direct_own_in_the_way(call, d.name, d.length, d.share)) return direct_undone;
     if (!NIL_P(d.share)) text = rb_convert_type(d.share, T_STRING, "String", "to_str");
     const char *share = NIL_P(text) ? NULL : StringValueCStr(text);
-    if (RTEST(argv[6])) d.options.renews = d.options.automatic = true;
-    d.options.watched = d.tells && d.options.renews;
-    if (d.options.watched) binding_start_dispatcher();
+    if (RTEST(argv[6])) call->options.renews = call->options.automatic = true;
+    call->options.watched = call->tells && call->options.renews;
+    if (call->options.watched) binding_start_dispatcher();
     VALUE value = take_and_run(&d, share, RTEST(argv[7]));
     RB_GC_GUARD(calls);
     RB_GC_GUARD(bytes);

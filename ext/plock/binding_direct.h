@@ -14,47 +14,53 @@ typedef struct plain_calls {
     bool trailing; /* a release does not wait for an answer */
 } plain_calls;
 
-/* Returns the struct of a PlainCalls object. Raises TypeError for other objects. */
-const plain_calls *direct_plain(VALUE object);
+/* A call of one key or several. The functions below that get it do not change it, unless they say
+ * so. */
+typedef struct direct_call {
+    const binding_store_kind *kind;
+    const plain_calls *plain;
+    VALUE store;
+    VALUE own; /* the Array in which OwnHolds keeps this fiber's leases; each lease follows its
+                * store */
+    const VALUE *given; /* the Leases for the block, of which there are `count` */
+    size_t count;
+    VALUE (*run)(VALUE call); /* reports the acquire and runs the block */
+    VALUE (*end)(VALUE call); /* releases the leases */
+    plock_acquire_options options;
+    double wait;
+    plock_ns began;
+    bool tells; /* until the block ends: is there an event bridge? after the block: does the bridge
+                 * want the release event? */
+} direct_call;
 
 /* USUAL stands for the store's own ttl: or wait:. A call that returns UNDONE has done nothing, and
  * Ruby makes the call instead. */
 extern VALUE direct_usual, direct_undone;
 
-/* Fills in `options` for these options, and sets *seconds to the time to wait. Returns false if a
- * value is not an Integer or a Float within its bounds. */
-bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait,
-                         plock_acquire_options *options, double *seconds);
+/* Fills in the call, except for the fields about the block and `began`. `plain` is a PlainCalls
+ * object. Returns false if Ruby must make the call. */
+bool direct_begin(direct_call *call, VALUE store, VALUE plain, VALUE ttl, VALUE wait);
 
 /* Returns the key's text if the key is a valid String or Symbol; otherwise nil. */
 VALUE direct_bytes_of(VALUE key);
 
 /* Returns the name of a key in the store as a String. */
-VALUE direct_name(const plain_calls *plain, const char *name, size_t length);
+VALUE direct_name(const direct_call *call, const char *name, size_t length);
 
 /* Returns a new Lease on the key, with this hold. */
-VALUE direct_lease(const plain_calls *plain, const plock_acquire_options *options, VALUE key,
-                   VALUE hold);
+VALUE direct_lease(const direct_call *call, VALUE key, VALUE hold);
 
 /* Returns true if the lease still has the hold that it was made with. */
 bool direct_has(VALUE lease, VALUE hold);
 
-/* Returns the Array in which OwnHolds keeps this fiber's leases. In the Array, each lease follows
- * its store. */
-VALUE direct_own(void);
-
 /* Returns true if this fiber already holds the key, and would therefore wait for itself. */
-bool direct_own_in_the_way(VALUE own, VALUE store, VALUE name, VALUE share, double wait);
-
-/* Removes a lease and its store from the Array. Calls no Ruby code, because an interrupt could end
- * such code. */
-void direct_forget_own(VALUE own, VALUE lease);
+bool direct_own_in_the_way(const direct_call *call, const char *name, size_t length, VALUE share);
 
 /* Makes Ruby emit the events of an acquire or, if `lease` is nil, of a timeout. */
-void direct_tell_of(VALUE store, VALUE lease, VALUE name, VALUE share, double wait, plock_ns began);
+void direct_tell_of(const direct_call *call, VALUE lease, const char *name, size_t length,
+                    VALUE share);
 
-/* Sets *heard to whether the release has listeners, and then calls `end`. If an interrupt ends this
- * check, *heard stays true, so that Ruby checks again. */
-void direct_ask_and_end(bool *heard, VALUE (*end)(VALUE), VALUE argument);
+/* Runs the block, and then ends the leases. Returns the block's value. Changes `tells`. */
+VALUE direct_run(direct_call *call);
 
 #endif

@@ -153,27 +153,21 @@ VALUE binding_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
  * not acquire all keys, Ruby continues with the result of that attempt. --- */
 
 typedef struct direct_all {
-    const binding_store_kind *kind;
-    const plain_calls *plain;
-    VALUE store, keys, leases, own;
-    size_t count;
+    direct_call call; /* first, because direct_run passes its address */
+    VALUE keys, leases;
     /* in the order of the caller's keys, each key once */
     VALUE holds[PLOCK_GROUP_MAX], given[PLOCK_GROUP_MAX];
     /* sorted by the keys' names in the store, because Ruby also acquires keys in that order;
      * places: the index of each handle in `given` */
     plock_lease *handles[PLOCK_GROUP_MAX];
     unsigned char places[PLOCK_GROUP_MAX];
-    plock_acquire_options options;
-    double wait;
     VALUE ttl_given, wait_given, raises;
-    plock_ns began;
-    bool tells; /* as in `struct direct` */
     VALUE answers[PLOCK_GROUP_MAX];
     plock_error error;
 } direct_all;
 
 static bool known_already(direct_all *d, const char *name, size_t length) {
-    for (size_t i = 0; i < d->count; i++) {
+    for (size_t i = 0; i < d->call.count; i++) {
         size_t known_length;
         const char *known = plock_lease_key(binding_lease(d->holds[i]), &known_length);
         if (known_length == length && !memcmp(known, name, length)) return true;
@@ -183,7 +177,7 @@ static bool known_already(direct_all *d, const char *name, size_t length) {
 
 /* Inserts the lease so that the leases stay sorted by name. */
 static void insert(direct_all *d, plock_lease *handle, const char *name, size_t length) {
-    size_t at = d->count;
+    size_t at = d->call.count;
     for (; at > 0; at--) {
         size_t before_length; /* equal to `length`, because all names have the same prefix */
         const char *before = plock_lease_key(d->handles[at - 1], &before_length);
@@ -192,25 +186,24 @@ static void insert(direct_all *d, plock_lease *handle, const char *name, size_t 
         d->places[at] = d->places[at - 1];
     }
     d->handles[at] = handle;
-    d->places[at] = (unsigned char)d->count;
+    d->places[at] = (unsigned char)d->call.count;
 }
 
 /* Adds a key. Returns false if there are too many keys, or if this fiber already holds the key and
  * would wait for itself. */
 static bool add(direct_all *d, VALUE key, VALUE bytes) {
+    direct_call *call = &d->call;
     char name[BINDING_NAME_MAX];
-    const size_t length = binding_name(d->plain->prefix, bytes, d->plain->secret, name);
+    const size_t length = binding_name(call->plain->prefix, bytes, call->plain->secret, name);
     RB_GC_GUARD(bytes);
     if (known_already(d, name, length)) return true;
-    if (d->count == PLOCK_GROUP_MAX) return false;
-    if (RARRAY_LEN(d->own) > 0 &&
-        direct_own_in_the_way(d->own, d->store, direct_name(d->plain, name, length), Qnil, d->wait))
-        return false;
-    VALUE hold = binding_lease_named(d->kind, d->store, name, length);
-    d->holds[d->count] = hold;
-    d->given[d->count] = direct_lease(d->plain, &d->options, key, hold);
+    if (call->count == PLOCK_GROUP_MAX) return false;
+    if (direct_own_in_the_way(call, name, length, Qnil)) return false;
+    VALUE hold = binding_lease_named(call->kind, call->store, name, length);
+    d->holds[call->count] = hold;
+    d->given[call->count] = direct_lease(call, key, hold);
     insert(d, binding_lease(hold), name, length);
-    d->count++;
+    call->count++;
     return true;
 }
 
@@ -220,7 +213,7 @@ static bool add_all(direct_all *d) {
         VALUE key = RARRAY_AREF(d->keys, i), bytes = direct_bytes_of(key);
         if (NIL_P(bytes) || !add(d, key, bytes)) return false;
     }
-    return d->count > 0;
+    return d->call.count > 0;
 }
 
 /* Makes Ruby end the leases after the block. Ruby receives the answers of the release (true, false
@@ -229,30 +222,29 @@ static bool add_all(direct_all *d) {
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     direct_all *d = (direct_all *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
-    VALUE leases = rb_ary_new_capa((long)d->count), answer = Qnil;
-    for (size_t i = 0; i < d->count; i++) rb_ary_push(leases, d->given[i]);
+    VALUE leases = rb_ary_new_from_values((long)d->call.count, d->given), answer = Qnil;
     if (d->error.status == PLOCK_OK || d->error.status == PLOCK_MISUSE) {
-        answer = rb_ary_new_capa((long)d->count);
-        for (size_t i = 0; i < d->count; i++) rb_ary_push(answer, Qnil);
-        for (size_t i = 0; i < d->count; i++) rb_ary_store(answer, d->places[i], d->answers[i]);
+        answer = rb_ary_new_capa((long)d->call.count);
+        for (size_t i = 0; i < d->call.count; i++)
+            rb_ary_store(answer, d->places[i], d->answers[i]);
     } else if (d->error.status != PLOCK_AGAIN) {
         answer = binding_exception_of(d->error.status, &d->error);
     }
-    return rb_funcall(d->store, rb_intern("end_group"), 3, leases, d->ttl_given, answer);
+    return rb_funcall(d->call.store, rb_intern("end_group"), 3, leases, d->ttl_given, answer);
 }
 
 static void released(void *context, plock_status status) {
     direct_all *d = context;
     size_t ours = 0;
-    for (size_t i = 0; i < d->count; i++) ours += d->answers[i] == Qtrue;
-    if (ours == d->count && (!status || status == PLOCK_IN_USE)) return;
+    for (size_t i = 0; i < d->call.count; i++) ours += d->answers[i] == Qtrue;
+    if (ours == d->call.count && (!status || status == PLOCK_IN_USE)) return;
     d->error.status = status;
     binding_complete(end_in_ruby, (VALUE)d);
 }
 
 static bool all_plain(const direct_all *d) {
-    if (binding_events_heard() || d->tells) return false;
-    for (size_t i = 0; i < d->count; i++)
+    if (binding_events_heard() || d->call.tells) return false;
+    for (size_t i = 0; i < d->call.count; i++)
         if (!plock_lease_held(d->handles[i]) || !direct_has(d->given[i], d->holds[i])) return false;
     return true;
 }
@@ -260,45 +252,29 @@ static bool all_plain(const direct_all *d) {
 static VALUE end_leases(VALUE argument) {
     direct_all *d = (direct_all *)argument;
     const binding_releases releases = {.leases = d->handles,
-                                       .count = d->count,
+                                       .count = d->call.count,
                                        .answers = d->answers,
                                        .told = released,
                                        .context = d,
                                        .error = &d->error};
     d->error.status = PLOCK_AGAIN;
     if (all_plain(d))
-        (void)d->kind->release_all(&releases);
+        (void)d->call.kind->release_all(&releases);
     else
         binding_complete(end_in_ruby, argument);
     return Qnil;
 }
 
-static VALUE end_block(VALUE argument) {
-    direct_ask_and_end(&((direct_all *)argument)->tells, end_leases, argument);
-    return Qnil;
-}
-
-static VALUE end_and_forget(VALUE argument) {
-    const direct_all *d = (const direct_all *)argument;
-    for (size_t i = d->count; i-- > 0;) direct_forget_own(d->own, d->given[i]);
-    return Qnil;
-}
-
 static VALUE run_block(VALUE argument) {
     const direct_all *d = (const direct_all *)argument;
-    if (d->tells && binding_bridge_wants(ID2SYM(rb_intern("acquire")))) {
-        for (size_t i = 0; i < d->count; i++) {
+    if (d->call.tells && binding_bridge_wants(ID2SYM(rb_intern("acquire")))) {
+        for (size_t i = 0; i < d->call.count; i++) {
             size_t length;
             const char *name = plock_lease_key(d->handles[i], &length);
-            direct_tell_of(d->store, d->given[d->places[i]], direct_name(d->plain, name, length),
-                           Qnil, d->wait, d->began);
+            direct_tell_of(&d->call, d->given[d->places[i]], name, length, Qnil);
         }
     }
     return rb_yield(d->leases);
-}
-
-static VALUE run_and_end(VALUE argument) {
-    return rb_ensure(run_block, argument, end_block, argument);
 }
 
 /* Hands the call over to Ruby (GroupAcquisition), because the key at index `refused` is not free
@@ -311,22 +287,17 @@ static VALUE go_on_in_ruby(const direct_all *d, plock_status status, size_t refu
                                rb_intern("GroupAcquisition"));
     VALUE attempt_class = rb_const_get(group, rb_intern("Attempt"));
     VALUE attempt =
-        rb_funcall(attempt_class, rb_intern("new"), 2, binding_seconds(d->began), answer);
+        rb_funcall(attempt_class, rb_intern("new"), 2, binding_seconds(d->call.began), answer);
     VALUE arguments[] = {d->keys, d->ttl_given, d->wait_given, d->raises, attempt};
-    return rb_funcall_with_block(d->store, rb_intern("go_on_asking"), 5, arguments,
+    return rb_funcall_with_block(d->call.store, rb_intern("go_on_asking"), 5, arguments,
                                  rb_block_proc());
 }
 
 static VALUE take_and_run(direct_all *d) {
     size_t refused = 0;
     const plock_status status =
-        d->kind->acquire_all(d->handles, d->count, &d->options, &refused, &d->error);
-    if (status) return go_on_in_ruby(d, status, refused);
-    for (size_t i = 0; i < d->count; i++) {
-        (void)rb_ary_push(d->own, d->store);
-        (void)rb_ary_push(d->own, d->given[i]);
-    }
-    return rb_ensure(run_and_end, (VALUE)d, end_and_forget, (VALUE)d);
+        d->call.kind->acquire_all(d->handles, d->call.count, &d->call.options, &refused, &d->error);
+    return status ? go_on_in_ruby(d, status, refused) : direct_run(&d->call);
 }
 
 /* acquire_all_directly(plain, keys, ttl, wait, raises) { |leases| } -> the block's value. It
@@ -334,23 +305,19 @@ static VALUE take_and_run(direct_all *d) {
  * a key until `wait` was over, it raises TimeoutError, or returns nil if `raises` is false. */
 VALUE binding_acquire_all_directly(VALUE store, VALUE calls, VALUE keys, VALUE ttl, VALUE wait,
                                    VALUE raises) {
-    direct_all d = {.kind = binding_kind(store),
-                    .plain = direct_plain(calls),
-                    .store = store,
+    direct_all d = {.call = {.given = d.given, .run = run_block, .end = end_leases},
                     .keys = keys,
                     .ttl_given = ttl,
                     .wait_given = wait,
-                    .raises = raises,
-                    .tells = !NIL_P(binding_event_bridge())};
-    if (binding_events_heard() || !rb_block_given_p() || !RB_TYPE_P(keys, T_ARRAY) ||
-        !direct_read_options(d.plain, ttl, wait, &d.options, &d.wait))
+                    .raises = raises};
+    direct_call *call = &d.call;
+    if (!RB_TYPE_P(keys, T_ARRAY) || !direct_begin(call, store, calls, ttl, wait))
         return direct_undone;
-    d.began = plock_now();
-    d.own = direct_own();
-    d.options.watched = d.tells && d.options.renews;
+    call->began = plock_now();
+    call->options.watched = call->tells && call->options.renews;
     if (!add_all(&d)) return direct_undone;
-    if (d.options.watched) binding_start_dispatcher();
-    d.leases = rb_ary_new_from_values((long)d.count, d.given);
+    if (call->options.watched) binding_start_dispatcher();
+    d.leases = rb_ary_new_from_values((long)call->count, d.given);
     VALUE value = take_and_run(&d);
     RB_GC_GUARD(calls);
     RB_GC_GUARD(keys);
