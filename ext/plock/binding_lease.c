@@ -235,28 +235,15 @@ typedef struct holding {
     VALUE object; /* passed to the block; false for hold_digest, which passes the token */
     VALUE key, wait, report;
     plock_acquire_options options;
+    bool acquired;
     plock_ns ended_at;
 } holding;
 
-typedef struct telling {
-    VALUE to, exception;
-} telling;
-
-static VALUE tell_attempt(VALUE argument) {
-    const telling *t = (const telling *)argument;
-    return rb_funcall(t->to, rb_intern("call"), 2, ID2SYM(rb_intern("acquire")), t->exception);
-}
-
-/* Reports one failed attempt to the callback. */
-static void report_attempt(const holding *h, plock_status status) {
+/* Reports a failed attempt ("acquire") or release ("release") to the callback. */
+static void tell(const holding *h, const char *event, plock_status status) {
     if (NIL_P(h->report)) return;
-    telling t = {h->report, binding_exception(status, plock_lease_error(h->lease)->message)};
-    int state = 0;
-    (void)rb_protect(tell_attempt, (VALUE)&t, &state);
-    RB_GC_GUARD(t.exception);
-    if (!state) return;
-    plock_lease_cancel(h->lease);
-    rb_jump_tag(state);
+    rb_funcall(h->report, rb_intern("call"), 2, ID2SYM(rb_intern(event)),
+               binding_exception(status, plock_lease_error(h->lease)->message));
 }
 
 NORETURN(static void raise_timeout(const holding *h, VALUE cause));
@@ -277,20 +264,20 @@ static VALUE fail_to_acquire(const holding *h, plock_status status) {
     const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;
     const plock_status cause = by_time ? error.status : status;
     const bool store_failed = plock_status_kind(cause) != PLOCK_KIND_TIMEOUT && cause != PLOCK_OK;
-    if (!by_time) report_attempt(h, status);
+    if (!by_time) tell(h, "acquire", status);
     if (!h->object && !NIL_P(h->report)) return unacquired;
     if (store_failed && NIL_P(h->report)) binding_raise(cause, &error);
     raise_timeout(h, store_failed ? binding_exception(cause, error.message) : Qnil);
 }
 
 static VALUE acquire_and_yield(VALUE argument) {
-    const holding *h = (const holding *)argument;
-    for (;;) {
-        const plock_status status = binding_drive(h->lease);
-        if (status == PLOCK_OK) return rb_yield(h->object ? h->object : binding_token(h->lease));
-        if (status != PLOCK_TRY_FAILED) return fail_to_acquire(h, status);
-        report_attempt(h, plock_lease_error(h->lease)->status);
-    }
+    holding *h = (holding *)argument;
+    plock_status status;
+    while ((status = binding_drive(h->lease)) == PLOCK_TRY_FAILED)
+        tell(h, "acquire", plock_lease_error(h->lease)->status);
+    h->acquired = status == PLOCK_OK;
+    if (!h->acquired) return fail_to_acquire(h, status);
+    return rb_yield(h->object ? h->object : binding_token(h->lease));
 }
 
 static void report_release(void *context, plock_status status) {
@@ -298,18 +285,17 @@ static void report_release(void *context, plock_status status) {
     const plock_ns held = h->ended_at - plock_lease_acquired_at(h->lease),
                    ttl = plock_lease_ttl(h->lease);
     if (NIL_P(h->report)) return;
-    if (status && status != PLOCK_NOT_OWNER)
-        rb_funcall(h->report, rb_intern("call"), 2, ID2SYM(rb_intern("release")),
-                   binding_exception(status, plock_lease_error(h->lease)->message));
+    if (status && status != PLOCK_NOT_OWNER) tell(h, "release", status);
     if (held > ttl)
         rb_funcall(h->report, rb_intern("call"), 4, ID2SYM(rb_intern("overrun")), h->key,
                    binding_seconds(held), binding_seconds(ttl));
 }
 
 /* Releases the lease after the block. Does nothing in a child that was forked inside the block,
- * because the lease is the parent's. */
+ * because the lease is the parent's. If the report of an attempt raised, gives the acquire up. */
 static VALUE release(VALUE argument) {
     holding *h = (holding *)argument;
+    if (!h->acquired) plock_lease_cancel(h->lease);
     if (!plock_lease_held(h->lease)) return Qnil;
     h->ended_at = plock_now();
     (void)binding_release(h->lease, 0, report_release, h);
