@@ -40,24 +40,14 @@ static VALUE answer(VALUE object, plock_query *query) {
     return parts;
 }
 
-static VALUE ask_status(VALUE self, VALUE key, bool shared, VALUE first, VALUE budget) {
+/* ask_status(key, shared, first, budget) -> as plock_query_status. budget: in seconds, or nil for
+ * the store's timeouts. */
+static VALUE store_ask_status(VALUE self, VALUE key, VALUE shared, VALUE first, VALUE budget) {
     VALUE object;
-    plock_query *query = about(&object, self, key, shared);
+    plock_query *query = about(&object, self, key, RTEST(shared));
     plock_query_status(query, NUM2LL(first));
     if (!NIL_P(budget)) plock_query_hurry(query, plock_after(plock_now(), binding_span(budget)));
     return answer(object, query);
-}
-
-/* ask_status(key, first, budget) -> [value, ms left, note, number of waiters, ticket, record,
- * ticket, record …]. budget: in seconds, or nil for the store's timeouts. */
-static VALUE store_ask_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
-    return ask_status(self, key, false, first, budget);
-}
-
-/* ask_shared_status(key, first, budget) -> [number of holders, number of waiters, then for each
- * holder: ms left, note, then for each waiter: ticket, share, record] */
-static VALUE store_ask_shared_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
-    return ask_status(self, key, true, first, budget);
 }
 
 /* ask_scan(pattern, cursor) -> [cursor to continue from, key, key …] */
@@ -251,11 +241,6 @@ static VALUE store_node_of(VALUE self, VALUE key) {
     return address(host, port);
 }
 
-/* replicas -> how many replicas must confirm a lease */
-static VALUE store_replicas(VALUE self) {
-    return UINT2NUM(plock_config_replicas(plock_store_config(binding_store(self))));
-}
-
 /* sentinels -> [[host, port], …] in the order of the URL; empty if the URL names a server */
 static VALUE store_sentinels(VALUE self) {
     const plock_config *config = plock_store_config(binding_store(self));
@@ -271,11 +256,6 @@ static VALUE store_sentinels(VALUE self) {
 static VALUE store_primary_name(VALUE self) {
     const char *name = plock_config_primary_name(plock_store_config(binding_store(self)));
     return name ? rb_utf8_str_new_cstr(name) : Qnil;
-}
-
-/* sentinel_tls? -> do requests to sentinels use TLS? */
-static VALUE store_sentinel_tls(VALUE self) {
-    return binding_bool(plock_config_sentinel_tls(plock_store_config(binding_store(self))));
 }
 
 /* Returns the part at *place, and moves *place past it. A part is nil, an Integer, a String, or an
@@ -324,8 +304,7 @@ static VALUE admin_session_close(VALUE self) {
 }
 
 void binding_init_query(VALUE store_class) {
-    rb_define_private_method(store_class, "ask_status", store_ask_status, 3);
-    rb_define_private_method(store_class, "ask_shared_status", store_ask_shared_status, 3);
+    rb_define_private_method(store_class, "ask_status", store_ask_status, 4);
     rb_define_private_method(store_class, "ask_scan", store_ask_scan, 2);
     rb_define_private_method(store_class, "ask_note", store_ask_note, 3);
     rb_define_private_method(store_class, "ask_break", store_ask_break, 3);
@@ -338,8 +317,6 @@ void binding_init_query(VALUE store_class) {
     rb_define_method(store_class, "converse", store_converse, -1);
     rb_define_method(store_class, "sentinels", store_sentinels, 0);
     rb_define_method(store_class, "primary_name", store_primary_name, 0);
-    rb_define_method(store_class, "sentinel_tls?", store_sentinel_tls, 0);
-    rb_define_method(store_class, "replicas", store_replicas, 0);
     rb_define_method(store_class, "primaries", store_primaries, 0);
     rb_define_method(store_class, "node_of", store_node_of, 1);
 }

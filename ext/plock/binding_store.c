@@ -219,29 +219,19 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE re
 
 /* --- other methods --- */
 
-/* Returns the store's URL without user, password and options. */
-static VALUE store_url(VALUE self) {
-    return rb_utf8_str_new_cstr(plock_config_display(plock_store_config(binding_store(self))));
-}
+/* Methods that return what plock/config.h says. */
+#define READER(name, convert)                                                                      \
+    static VALUE store_##name(VALUE self) {                                                        \
+        return convert(plock_config_##name(plock_store_config(binding_store(self))));              \
+    }
 
-static VALUE store_unverified_servers(VALUE self) {
-    return binding_bool(plock_config_unverified_servers(plock_store_config(binding_store(self))));
-}
-
-static VALUE store_unverified_sentinels(VALUE self) {
-    return binding_bool(plock_config_unverified_sentinels(plock_store_config(binding_store(self))));
-}
-
-/* Does the store use TLS without checking the certificates of servers or of sentinels? */
-static VALUE store_unverified(VALUE self) {
-    return binding_bool(plock_config_unverified(plock_store_config(binding_store(self))));
-}
-
-/* selects? -> is the database number other than 0? If so, the Redis user needs permission to call
- * SELECT. */
-static VALUE store_selects(VALUE self) {
-    return binding_bool(plock_config_selects(plock_store_config(binding_store(self))));
-}
+READER(display, rb_utf8_str_new_cstr)
+READER(unverified_servers, binding_bool)
+READER(unverified_sentinels, binding_bool)
+READER(unverified, binding_bool)
+READER(selects, binding_bool)
+READER(sentinel_tls, binding_bool)
+READER(replicas, UINT2NUM)
 
 /* pool_counts -> [size, used, idle, waiting, waits], as in plock_pool_status */
 static VALUE store_pool_counts(VALUE self) {
@@ -278,11 +268,13 @@ void binding_init_store(void) {
     rb_define_method(class, "lock_release_with", store_lock_release_with, 3);
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);
-    rb_define_method(class, "url", store_url, 0);
+    rb_define_method(class, "url", store_display, 0);
     rb_define_method(class, "unverified?", store_unverified, 0);
     rb_define_method(class, "unverified_servers?", store_unverified_servers, 0);
     rb_define_method(class, "unverified_sentinels?", store_unverified_sentinels, 0);
     rb_define_method(class, "selects?", store_selects, 0);
+    rb_define_method(class, "sentinel_tls?", store_sentinel_tls, 0);
+    rb_define_method(class, "replicas", store_replicas, 0);
     rb_define_private_method(class, "pool_counts", store_pool_counts, 0);
     rb_define_method(class, "close", store_close, 0);
     rb_define_method(class, "closed?", store_closed, 0);

@@ -25,7 +25,7 @@ module Plock
       # @param key [String] the raw key in the store
       # @return [Boolean] does `owner` hold the key?
       # @raise [Error] the store failed
-      def lock_held?(key, owner) = ask_status(key, 0, nil).first == owner
+      def lock_held?(key, owner) = ask_status(key, false, 0, nil).first == owner
 
       # @api private
       # @param key [String] the raw key in the store
@@ -46,9 +46,10 @@ module Plock
       end
 
       def examine_single(key, budget, own = nil)
-        value, left, note, count, *told = ask_status(key, 0, budget)
-        told += ask_status(key, told.size / 2, nil).drop(4) while told.size / 2 < count &&
-                                                                  !told.empty? && budget.nil?
+        value, left, note, count, *told = ask_status(key, false, 0, budget)
+        while told.size / 2 < count && !told.empty? && budget.nil?
+          told += ask_status(key, false, told.size / 2, nil).drop(4)
+        end
         waiters = told.each_slice(2).reject { |_ticket, record| own?(record, own) }
         waiters.map! { |ticket, record| waiter(ticket, record) }
         [value.empty? ? [] : [only_holder(value, left, note)], waiters]
@@ -59,7 +60,7 @@ module Plock
       def examine_shared(key, budget, own = nil)
         holders, waiters, told = [], [], 0
         loop do
-          inside, waiting, *items = ask_shared_status(key, told, budget)
+          inside, waiting, *items = ask_status(key, true, told, budget)
           items = items.each_slice(2).to_a
           holding = [inside - told, 0].max
           holders.concat(items.first(holding).map { |left, note| holder(left, note) })
