@@ -27,8 +27,7 @@ void binding_init_local(void);
 /* Returns a new exception of the status's class, with the status as its code. */
 VALUE binding_exception(plock_status status, const char *message);
 VALUE binding_exception_of(plock_status status, const plock_error *error);
-VALUE binding_error_class(void);
-bool binding_is_error(VALUE object); /* is it a Plock::Error? */
+VALUE binding_error_class(void); /* Plock::Error */
 NORETURN(void binding_raise(plock_status status, const plock_error *error));
 
 static inline VALUE binding_bool(bool is) { return is ? Qtrue : Qfalse; }
@@ -53,9 +52,6 @@ enum {
 };
 size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAME_MAX]);
 
-/* Writes the message's digest as PLOCK_DIGEST_HEX hexadecimal digits. Raises on failure. */
-void binding_digest(VALUE message, VALUE secret, char *hex);
-
 /* --- binding_waiting.c --- */
 
 /* Drives an operation that has begun until it is done. Waits without the GVL or through the Fiber
@@ -74,22 +70,12 @@ plock_status binding_carry_on_deferring(plock_operation operation, binding_told 
                                         void *context);
 plock_status binding_drive_deferring(plock_lease *lease);
 
-/* Calls the function. Interrupts of this thread are deferred, and raised when the function
- * returns. */
-VALUE binding_masked(rb_block_call_func_t function, VALUE argument);
-
-/* Calls a clean-up function, and defers interrupts as binding_masked does. Ruby does not defer an
- * exception from a signal handler. Such an exception ends the call, so the function is called
- * again, and the exception is raised afterwards. The function must therefore be able to start again
- * after an interruption at any point. Under a Fiber scheduler, nothing is deferred. */
-VALUE binding_complete(rb_block_call_func_t function, VALUE argument);
-
-/* Returns the scheduler of this fiber, or nil. */
-VALUE binding_scheduler(void);
-
-/* Waits until the descriptor is readable, in the way that binding_carry_on waits. Raises a pending
- * interrupt. */
-void binding_wait_readable(int descriptor);
+/* Calls a clean-up function. Interrupts of this thread are deferred, and raised when the function
+ * returns. Ruby does not defer an exception from a signal handler. Such an exception ends the call,
+ * so the function is called again, and the exception is raised afterwards. The function must
+ * therefore be able to start again after an interruption at any point. Under a Fiber scheduler,
+ * nothing is deferred. */
+VALUE binding_complete(VALUE (*function)(VALUE), VALUE argument);
 
 /* --- plock.c --- */
 

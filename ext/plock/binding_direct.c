@@ -187,10 +187,9 @@ typedef struct direct {
 /* Makes Ruby end the lease, with interrupts deferred. This is needed if the lease was already
  * ended, was lost, or has another hold now. It is also needed if the release failed, or if the
  * program has subscribed to events. */
-static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
+static VALUE end_in_ruby(VALUE argument) {
     const direct *d = (const direct *)argument;
     const plock_status status = d->released;
-    (void)unused, (void)argc, (void)argv, (void)blockarg;
     if (status == PLOCK_AGAIN) return rb_funcall(d->given, rb_intern("finish"), 0);
     /* after PLOCK_IN_USE, the lease has the error of another thread's operation */
     const plock_error *error = status == PLOCK_IN_USE ? NULL : plock_lease_error(d->lease);

@@ -219,9 +219,8 @@ static bool add_all(direct_all *d) {
 /* Makes Ruby end the leases after the block. Ruby receives the answers of the release (true, false
  * or nil for each lease), or the exception if the release failed. It receives nil if nothing has
  * been released yet. */
-static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
+static VALUE end_in_ruby(VALUE argument) {
     direct_all *d = (direct_all *)argument;
-    (void)unused, (void)argc, (void)argv, (void)blockarg;
     VALUE leases = rb_ary_new_from_values((long)d->call.count, d->given), answer = Qnil;
     if (d->error.status == PLOCK_OK || d->error.status == PLOCK_MISUSE) {
         answer = rb_ary_new_capa((long)d->call.count);

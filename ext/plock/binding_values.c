@@ -68,7 +68,8 @@ const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
     return *encoded ? encoded : NULL;
 }
 
-void binding_digest(VALUE message, VALUE secret, char *hex) {
+/* Writes the message's digest as PLOCK_DIGEST_HEX hexadecimal digits. */
+static void hash(VALUE message, VALUE secret, char *hex) {
     StringValue(message);
     if (!NIL_P(secret)) StringValue(secret);
     const plock_status status = plock_digest(RSTRING_PTR(message), (size_t)RSTRING_LEN(message),
@@ -85,7 +86,7 @@ void binding_digest(VALUE message, VALUE secret, char *hex) {
 static size_t add_digest(char *name, size_t length, VALUE key, VALUE secret) {
     enum { TAG = 8 }; /* fewer digits would not spread evenly over the slots */
     char *const hex = name + length;
-    binding_digest(key, secret, hex);
+    hash(key, secret, hex);
     if (!length || name[length - 1] != '{') return length + PLOCK_DIGEST_HEX;
     memmove(hex + TAG + 1, hex + TAG, PLOCK_DIGEST_HEX - TAG);
     hex[TAG] = '}';
@@ -109,7 +110,7 @@ static VALUE digest(int argc, VALUE *argv, VALUE self) {
     VALUE message, secret;
     rb_scan_args(argc, argv, "11", &message, &secret);
     char hex[PLOCK_DIGEST_HEX];
-    binding_digest(message, secret, hex);
+    hash(message, secret, hex);
     return rb_usascii_str_new(hex, sizeof hex);
 }
 
@@ -128,10 +129,6 @@ static VALUE store_key(int argc, VALUE *argv, VALUE self) {
 }
 
 VALUE binding_error_class(void) { return classes[PLOCK_KIND_NONE]; }
-
-bool binding_is_error(VALUE object) {
-    return RTEST(rb_obj_is_kind_of(object, binding_error_class()));
-}
 
 /* Plock.token -> a random UUID, version 4. */
 static VALUE token(VALUE self) {

@@ -80,8 +80,6 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
 
 /* --- under a Fiber scheduler --- */
 
-VALUE binding_scheduler(void) { return rb_fiber_scheduler_current(); }
-
 /* The interval at which to poll a waker that has no descriptor. */
 static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
 
@@ -111,7 +109,7 @@ static VALUE wait_in_scheduler(VALUE argument) {
 
 static plock_status binding_wait(void *context, const plock_interest *interest) {
     waiting *w = context;
-    if (NIL_P(binding_scheduler())) return wait_without_gvl(w, interest);
+    if (NIL_P(rb_fiber_scheduler_current())) return wait_without_gvl(w, interest);
     if (interest->helps) plock_have_led();
     return guarded(w, wait_in_scheduler, (VALUE)interest);
 }
@@ -145,22 +143,27 @@ plock_status binding_drive(plock_lease *lease) {
     return binding_carry_on(plock_lease_operation(lease));
 }
 
-typedef struct readiness {
-    plock_interest interest;
-    bool waited;
-} readiness;
+/* --- with interrupts deferred --- */
 
-static plock_status wait_once(void *of, plock_interest *interest) {
-    readiness *r = of;
-    *interest = r->interest;
-    if (r->waited) return PLOCK_OK;
-    r->waited = true;
-    return PLOCK_AGAIN;
+static VALUE never; /* `Object => :never`, for Thread.handle_interrupt */
+
+typedef struct callback {
+    VALUE (*function)(VALUE);
+    VALUE argument;
+} callback;
+
+static VALUE call_back(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
+    const callback *c = (const callback *)argument;
+    (void)unused, (void)argc, (void)argv, (void)blockarg;
+    return c->function(c->argument);
 }
 
-void binding_wait_readable(int descriptor) {
-    readiness r = {.interest = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER}};
-    (void)binding_repeat(wait_once, &r);
+/* Calls the function. Interrupts of this thread are deferred, and raised when the function
+ * returns. */
+static VALUE deferring(VALUE (*function)(VALUE), VALUE argument) {
+    callback c = {function, argument};
+    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, call_back,
+                         (VALUE)&c);
 }
 
 typedef struct masked {
@@ -180,22 +183,14 @@ static void drive_to_its_end(masked *m, bool deferring) {
     if (m->status != PLOCK_INTERRUPTED && m->told) m->told(m->context, m->status);
 }
 
-static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
-    (void)unused, (void)argc, (void)argv, (void)blockarg;
+static VALUE drive_masked(VALUE argument) {
     drive_to_its_end((masked *)argument, false);
     return Qnil;
 }
 
-/* The argument `Object => :never` for Thread.handle_interrupt. Most releases are not interrupted,
- * so a release calls handle_interrupt only after its first interrupt. Ruby raises pending
- * interrupts when the block of handle_interrupt ends. */
-static VALUE never;
-
-VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
-    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, function, argument);
-}
-
-static VALUE mask_and_drive(VALUE argument) { return binding_masked(drive_masked, argument); }
+/* Most releases are not interrupted, so a release calls handle_interrupt only after its first
+ * interrupt. Ruby raises pending interrupts when the block of handle_interrupt ends. */
+static VALUE mask_and_drive(VALUE argument) { return deferring(drive_masked, argument); }
 
 /* If mask_and_drive did not finish the release, lets the worker thread finish it. */
 static VALUE give_up(VALUE argument) {
@@ -221,7 +216,7 @@ plock_status binding_drive_deferring(plock_lease *lease) {
 enum { RUNS_MOST = 16 };
 
 typedef struct completion {
-    rb_block_call_func_t function;
+    VALUE (*function)(VALUE);
     VALUE argument, value;
     bool masks, done;
     int runs;
@@ -229,10 +224,9 @@ typedef struct completion {
 
 /* Sets `done` while interrupts are still deferred. Ruby raises a deferred interrupt only
  * afterwards, so such an interrupt does not make run_again call the function again. */
-static VALUE run_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
+static VALUE run_once(VALUE argument) {
     completion *c = (completion *)argument;
-    (void)unused, (void)argc, (void)argv, (void)blockarg;
-    c->value = c->function(Qnil, c->argument, 0, NULL, Qnil);
+    c->value = c->function(c->argument);
     c->done = true;
     return Qnil;
 }
@@ -240,8 +234,7 @@ static VALUE run_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
 static VALUE run(VALUE argument) {
     completion *c = (completion *)argument;
     c->runs++;
-    return c->masks ? binding_masked(run_masked, argument)
-                    : run_masked(Qnil, argument, 0, NULL, Qnil);
+    return c->masks ? deferring(run_once, argument) : run_once(argument);
 }
 
 static VALUE run_again(VALUE argument);
@@ -262,31 +255,27 @@ static VALUE drop(VALUE unused, VALUE error) {
 static VALUE run_again(VALUE argument) {
     const completion *c = (const completion *)argument;
     if (c->done || c->runs >= RUNS_MOST) return Qnil;
-    if (binding_is_error(rb_errinfo())) return Qnil;
+    if (RTEST(rb_obj_is_kind_of(rb_errinfo(), binding_error_class()))) return Qnil;
     return rb_rescue2(run_to_the_end, argument, drop, Qnil, binding_error_class(), (VALUE)0);
 }
 
-VALUE binding_complete(rb_block_call_func_t function, VALUE argument) {
+VALUE binding_complete(VALUE (*function)(VALUE), VALUE argument) {
     /* no mask under a Fiber scheduler, because it would apply to all fibers of the thread */
     completion c = {.function = function,
                     .argument = argument,
                     .value = Qnil,
-                    .masks = NIL_P(binding_scheduler())};
+                    .masks = NIL_P(rb_fiber_scheduler_current())};
     (void)run_to_the_end((VALUE)&c);
     return c.value;
 }
 
-static VALUE call(RB_BLOCK_CALL_FUNC_ARGLIST(unused, callable)) {
-    (void)unused, (void)argc, (void)argv, (void)blockarg;
-    return rb_funcall(callable, rb_intern("call"), 0);
-}
+static VALUE call(VALUE callable) { return rb_funcall(callable, rb_intern("call"), 0); }
 
 /* defer { … } -> the block's value. */
 static VALUE defer(VALUE self) {
     (void)self;
     VALUE block = rb_block_proc();
-    return NIL_P(binding_scheduler()) ? binding_masked(call, block)
-                                      : call(Qnil, block, 0, NULL, Qnil);
+    return NIL_P(rb_fiber_scheduler_current()) ? deferring(call, block) : call(block);
 }
 
 /* complete { … } -> the block's value. */

@@ -32,12 +32,13 @@ static VALUE next_notice(VALUE self) {
     return rb_ary_new_from_args(2, ID2SYM(rb_intern("lost")), ULL2NUM(copy.id));
 }
 
-/* Waits until there may be a notice. */
+/* Waits until there may be a notice. The dispatcher thread, which calls this, has no Fiber
+ * scheduler. */
 static VALUE await_notices(VALUE self) {
     (void)self;
     const int descriptor = plock_notice_descriptor();
     if (descriptor < 0) rb_sys_fail("waiting for notices");
-    binding_wait_readable(descriptor);
+    (void)rb_thread_wait_fd(descriptor);
     plock_notice_clear();
     return Qnil;
 }
