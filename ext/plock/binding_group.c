@@ -31,7 +31,7 @@ typedef struct several {
     binding_releases of; /* first, because begin_release receives it; for an acquire: only the
                           * leases and the error */
     plock_group *group;
-    plock_acquire_options patience; /* for an acquire */
+    const plock_acquire_options *patience; /* for an acquire */
     size_t free_ones; /* after PLOCK_REFUSED: the number of free keys before the one that is not */
     plock_status status;
 } several;
@@ -55,7 +55,7 @@ static void fail(several *s, plock_status status) {
 static VALUE acquire_group(VALUE argument) {
     several *s = (several *)argument;
     refer_to(s);
-    plock_status status = plock_group_acquire(s->group, &s->patience);
+    plock_status status = plock_group_acquire(s->group, s->patience);
     if (!status) status = binding_carry_on(plock_group_operation(s->group));
     if (status == PLOCK_REFUSED) s->free_ones = plock_group_free_ones(s->group);
     fail(s, status);
@@ -65,7 +65,7 @@ static VALUE acquire_group(VALUE argument) {
 plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
                                    const plock_acquire_options *options, size_t *refused,
                                    plock_error *error) {
-    several s = {.of = {.leases = leases, .count = count, .error = error}, .patience = *options};
+    several s = {.of = {.leases = leases, .count = count, .error = error}, .patience = options};
     rb_ensure(acquire_group, (VALUE)&s, let_group_go, (VALUE)&s);
     *refused = s.free_ones;
     return s.status;
@@ -113,17 +113,18 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     plock_lease *leases[PLOCK_GROUP_MAX];
     plock_error error = {.status = PLOCK_OK};
     VALUE objects = binding_leases_new(&binding_redis_kind, self, keys);
-    several s = {
-        .of = {.leases = leases, .count = binding_leases(objects, leases), .error = &error},
-        .patience = binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch)};
-    s.patience.label = binding_label(label, encoded);
-    s.patience.asking = binding_span(asking);
-    s.patience.wait = binding_span(left);
-    s.patience.replicas = binding_replicas(replicas);
-    rb_ensure(acquire_group, (VALUE)&s, let_group_go, (VALUE)&s);
-    if (s.status == PLOCK_REFUSED) return SIZET2NUM(s.free_ones);
-    if (s.status == PLOCK_CROSSSLOT) return Qnil;
-    if (s.status) binding_raise(s.status, &error);
+    const size_t count = binding_leases(objects, leases);
+    size_t free_ones;
+    plock_acquire_options patience =
+        binding_patience(binding_ttl(ttl, PLOCK_SECOND), renew, max_hold, watch);
+    patience.label = binding_label(label, encoded);
+    patience.asking = binding_span(asking);
+    patience.wait = binding_span(left);
+    patience.replicas = binding_replicas(replicas);
+    const plock_status status = binding_group_acquire(leases, count, &patience, &free_ones, &error);
+    if (status == PLOCK_REFUSED) return SIZET2NUM(free_ones);
+    if (status == PLOCK_CROSSSLOT) return Qnil;
+    if (status) binding_raise(status, &error);
     return binding_hand_out(objects);
 }
 
@@ -166,24 +167,10 @@ typedef struct direct_all {
     plock_error error;
 } direct_all;
 
-static bool known_already(direct_all *d, const char *name, size_t length) {
-    for (size_t i = 0; i < d->call.count; i++) {
-        size_t known_length;
-        const char *known = plock_lease_key(binding_lease(d->holds[i]), &known_length);
-        if (known_length == length && !memcmp(known, name, length)) return true;
-    }
-    return false;
-}
-
-/* Inserts the lease so that the leases stay sorted by name. */
-static void insert(direct_all *d, plock_lease *handle, const char *name, size_t length) {
-    size_t at = d->call.count;
-    for (; at > 0; at--) {
-        size_t before_length; /* equal to `length`, because all names have the same prefix */
-        const char *before = plock_lease_key(d->handles[at - 1], &before_length);
-        if (memcmp(before, name, length) < 0) break;
-        d->handles[at] = d->handles[at - 1];
-        d->places[at] = d->places[at - 1];
+static void insert(direct_all *d, size_t at, plock_lease *handle) {
+    for (size_t i = d->call.count; i > at; i--) {
+        d->handles[i] = d->handles[i - 1];
+        d->places[i] = d->places[i - 1];
     }
     d->handles[at] = handle;
     d->places[at] = (unsigned char)d->call.count;
@@ -196,13 +183,18 @@ static bool add(direct_all *d, VALUE key, VALUE bytes) {
     char name[BINDING_NAME_MAX];
     const size_t length = binding_name(call->plain->prefix, bytes, call->plain->secret, name);
     RB_GC_GUARD(bytes);
-    if (known_already(d, name, length)) return true;
+    size_t at = 0, same_length; /* equal to `length`, because all names have the same prefix */
+    for (; at < call->count; at++) {
+        const int order = memcmp(plock_lease_key(d->handles[at], &same_length), name, length);
+        if (order == 0) return true;
+        if (order > 0) break;
+    }
     if (call->count == PLOCK_GROUP_MAX) return false;
     if (direct_own_in_the_way(call, name, length, Qnil)) return false;
     VALUE hold = binding_lease_named(call->kind, call->store, name, length);
     d->holds[call->count] = hold;
     d->given[call->count] = direct_lease(call, key, hold);
-    insert(d, binding_lease(hold), name, length);
+    insert(d, at, binding_lease(hold));
     call->count++;
     return true;
 }
@@ -282,13 +274,9 @@ static VALUE go_on_in_ruby(const direct_all *d, plock_status status, size_t refu
     VALUE answer = status == PLOCK_REFUSED     ? SIZET2NUM(refused)
                    : status == PLOCK_CROSSSLOT ? Qnil
                                                : binding_exception_of(status, &d->error);
-    VALUE group = rb_const_get(rb_const_get(binding_plock, rb_intern("Locking")),
-                               rb_intern("GroupAcquisition"));
-    VALUE attempt_class = rb_const_get(group, rb_intern("Attempt"));
-    VALUE attempt =
-        rb_funcall(attempt_class, rb_intern("new"), 2, binding_seconds(d->call.began), answer);
-    VALUE arguments[] = {d->keys, d->ttl_given, d->wait_given, d->raises, attempt};
-    return rb_funcall_with_block(d->call.store, rb_intern("go_on_asking"), 5, arguments,
+    VALUE arguments[] = {
+        d->keys, d->ttl_given, d->wait_given, d->raises, binding_seconds(d->call.began), answer};
+    return rb_funcall_with_block(d->call.store, rb_intern("go_on_asking"), 6, arguments,
                                  rb_block_proc());
 }
 

@@ -24,8 +24,10 @@ module Plock
       #
       # @param ttl [Numeric, Object] may be USUAL, like `wait`
       # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
+      # @param attempt [Array] the members of a {GroupAcquisition::Attempt}
       # @return [Object, nil] the block's value; nil: others held a key until `wait` ended
-      def go_on_asking(keys, ttl, wait, raises, first, &block)
+      def go_on_asking(keys, ttl, wait, raises, *attempt, &block)
+        first = GroupAcquisition::Attempt.new(*attempt)
         options = options_for(block, ttl: ttl, wait: wait)
         acquiring_all(keys, options, block, first, raises: raises)
       end
