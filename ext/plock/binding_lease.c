@@ -79,19 +79,15 @@ static VALUE lease_held_for(VALUE self) {
     return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
 }
 
-/* Returns the key's name in the store. */
-static VALUE lease_key(VALUE self) {
+static VALUE text_of(VALUE self, const char *(*read)(const plock_lease *, size_t *)) {
     size_t length;
-    const char *key = plock_lease_key(binding_lease(self), &length);
-    return rb_str_new(key, (long)length);
+    const char *text = read(binding_lease(self), &length);
+    return rb_str_new(text, (long)length);
 }
 
-/* Returns the owner in the store's encoding. */
-static VALUE lease_value(VALUE self) {
-    size_t length;
-    const char *value = plock_lease_value(binding_lease(self), &length);
-    return rb_str_new(value, (long)length);
-}
+static VALUE lease_key(VALUE self) { return text_of(self, plock_lease_key); }
+
+static VALUE lease_value(VALUE self) { return text_of(self, plock_lease_value); }
 
 /* --- operations that may wait for another thread's operation on the same lease --- */
 
@@ -104,15 +100,21 @@ VALUE binding_answer(plock_lease *lease, plock_status status) {
 
 typedef struct asked {
     plock_lease *lease;
-    plock_ns span;
+    plock_status (*change)(plock_lease *lease); /* NULL: extends the lease */
+    plock_ns ttl;
 } asked;
 
-static VALUE in_turn(VALUE self, plock_ns span, plock_status (*begin)(void *)) {
-    asked a = {.lease = binding_lease(self), .span = span};
+static plock_status begin_change(void *context) {
+    const asked *a = context;
+    return a->change ? a->change(a->lease) : plock_lease_extend(a->lease, a->ttl);
+}
+
+static VALUE in_turn(VALUE self, plock_status (*change)(plock_lease *), plock_ns ttl) {
+    asked a = {.lease = binding_lease(self), .change = change, .ttl = ttl};
     plock_place_in_turn place = plock_lease_turn(a.lease);
     plock_lease_use turn = {.places = &place,
                             .count = 1,
-                            .begin = begin,
+                            .begin = begin_change,
                             .context = &a,
                             .operation = plock_lease_operation(a.lease),
                             .patience = plock_lease_budget(a.lease, false)};
@@ -120,19 +122,6 @@ static VALUE in_turn(VALUE self, plock_ns span, plock_status (*begin)(void *)) {
     const plock_status status = binding_carry_on(plock_lease_use_operation(&turn));
     RB_GC_GUARD(self);
     return binding_answer(a.lease, status);
-}
-
-static plock_status begin_extension(void *context) {
-    const asked *a = context;
-    return plock_lease_extend(a->lease, a->span);
-}
-
-static plock_status begin_downgrade(void *context) {
-    return plock_lease_downgrade(((asked *)context)->lease);
-}
-
-static plock_status begin_leaving(void *context) {
-    return plock_lease_leave(((asked *)context)->lease);
 }
 
 static void let_go(void *context) {
@@ -175,16 +164,16 @@ bool binding_release_trailing(plock_lease *lease, plock_ns keep) {
 
 /* leave -> the result of binding_answer. This process then neither renews nor releases the lease,
  * but any process that knows its owner can release it. */
-static VALUE lease_leave(VALUE self) { return in_turn(self, 0, begin_leaving); }
+static VALUE lease_leave(VALUE self) { return in_turn(self, plock_lease_leave, 0); }
 
 /* extend(ttl) -> the result of binding_answer. */
 static VALUE lease_extend(VALUE self, VALUE ttl) {
-    return in_turn(self, binding_ttl(ttl, PLOCK_SECOND), begin_extension);
+    return in_turn(self, NULL, binding_ttl(ttl, PLOCK_SECOND));
 }
 
 /* downgrade -> the result of binding_answer. Turns a write lease into a read lease. No other writer
  * can acquire the lock in between. */
-static VALUE lease_downgrade(VALUE self) { return in_turn(self, 0, begin_downgrade); }
+static VALUE lease_downgrade(VALUE self) { return in_turn(self, plock_lease_downgrade, 0); }
 
 /* release(keep) -> the result of binding_answer. The key stays taken for `keep` seconds from
  * now. */

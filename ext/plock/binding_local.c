@@ -137,8 +137,7 @@ static plock_status release_step(void *of, plock_interest *interest) {
     releases *r = of;
     for (; r->at < r->of.count; r->at++) {
         if (r->begun[r->at]) continue;
-        const plock_operation one = plock_lease_operation(r->of.leases[r->at]);
-        const plock_status status = one.step(one.of, interest);
+        const plock_status status = plock_lease_step(r->of.leases[r->at], interest);
         if (status == PLOCK_AGAIN) return status;
         r->begun[r->at] = status;
     }
@@ -147,18 +146,13 @@ static plock_status release_step(void *of, plock_interest *interest) {
 
 static void cancel_releases(void *of) {
     const releases *r = of;
-    for (size_t i = r->at; i < r->of.count; i++) {
-        const plock_operation one = plock_lease_operation(r->of.leases[i]);
-        if (!r->begun[i]) one.cancel(one.of);
-    }
+    for (size_t i = r->at; i < r->of.count; i++)
+        if (!r->begun[i]) plock_lease_cancel(r->of.leases[i]);
 }
 
 static void hurry_releases(void *of, plock_ns deadline) {
     const releases *r = of;
-    for (size_t i = r->at; i < r->of.count; i++) {
-        const plock_operation one = plock_lease_operation(r->of.leases[i]);
-        one.hurry(one.of, deadline);
-    }
+    for (size_t i = r->at; i < r->of.count; i++) plock_lease_hurry(r->of.leases[i], deadline);
 }
 
 static void released(void *of, plock_status status) {
@@ -218,8 +212,7 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     VALUE object = binding_lease_new(&binding_local_kind, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_local_lease_acquire(lease, &terms);
-    if (status) binding_raise(status, plock_lease_error(lease));
-    status = binding_drive(lease);
+    if (!status) status = binding_drive(lease);
     RB_GC_GUARD(label);
     if (status == PLOCK_OK) return binding_hand_out(object);
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT)
