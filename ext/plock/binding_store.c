@@ -228,7 +228,6 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE re
 READER(display, rb_utf8_str_new_cstr)
 READER(unverified_servers, binding_bool)
 READER(unverified_sentinels, binding_bool)
-READER(unverified, binding_bool)
 READER(selects, binding_bool)
 READER(sentinel_tls, binding_bool)
 READER(replicas, UINT2NUM)
@@ -269,7 +268,6 @@ void binding_init_store(void) {
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);
     rb_define_method(class, "url", store_display, 0);
-    rb_define_method(class, "unverified?", store_unverified, 0);
     rb_define_method(class, "unverified_servers?", store_unverified_servers, 0);
     rb_define_method(class, "unverified_sentinels?", store_unverified_sentinels, 0);
     rb_define_method(class, "selects?", store_selects, 0);

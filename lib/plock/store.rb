@@ -84,9 +84,6 @@ module Plock
   # @!method replicas
   #   @return [Integer] how many replicas must confirm a lease, unless a call says otherwise
   #
-  # @!method unverified?
-  #   @return [Boolean] does the store use TLS with `verify: :none` or `sentinel_verify: :none`?
-  #
   # @!method close
   #   Closes the connections. The next use of the store opens new ones.
   #   @return [nil]
@@ -376,6 +373,9 @@ module Plock
         raise ConfigurationError, "Plock::Store.open: #{message}"
       end
     end
+
+    # @return [Boolean] does the store use TLS with `verify: :none` or `sentinel_verify: :none`?
+    def unverified? = unverified_servers? || unverified_sentinels?
 
     # @return [PoolStatus] counts the connections that this process uses for calls, without the
     #   connection that listens for turns

@@ -204,7 +204,7 @@ static void the_query_takes_every_option(void) {
     CHECK_TEXT(config->key, "k.pem");
     CHECK_TEXT(config->server_name, "redis.example.com");
     CHECK_TEXT(config->database, "7");
-    CHECK(plock_config_unverified(config));
+    CHECK(plock_config_unverified_servers(config));
     CHECK_TEXT(plock_config_display(config), "rediss://localhost:6379/7");
     plock_config_free(config);
 }
@@ -227,10 +227,10 @@ static void another_database_than_0_is_selected(void) {
  * warning. */
 static void only_tls_can_be_unverified(void) {
     plock_config *config = read_url("redis://localhost?verify=none");
-    CHECK(!plock_config_unverified(config));
+    CHECK(!plock_config_unverified_servers(config));
     plock_config_free(config);
     config = read_url("rediss://localhost?verify=peer");
-    CHECK(!plock_config_unverified(config));
+    CHECK(!plock_config_unverified_servers(config));
     plock_config_free(config);
 }
 

@@ -33,9 +33,8 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     CHECK_TEXT(own->ca_file, "/ca");
     CHECK(plock_config_sentinel_tls(config));
-    CHECK(!plock_config_unverified(config));
+    CHECK(!plock_config_unverified_sentinels(config));
     CHECK_STATUS(plock_config_set(config, "sentinel_verify", "none", &error), PLOCK_OK);
-    CHECK(plock_config_unverified(config));
     CHECK(plock_config_unverified_sentinels(config));
     CHECK(!plock_config_unverified_servers(config));
     plock_config_free(config);
@@ -56,7 +55,7 @@ static void sentinels_have_options_of_their_own(void) {
     plock_config_free(config);
     config = read_url("redis+sentinel://a/main?verify=none&sentinel_tls=true");
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
-    CHECK(plock_config_unverified(config));
+    CHECK(plock_config_unverified_sentinels(config));
     plock_config_free(config);
     config = read_url("redis://a");
     CHECK(!plock_config_primary_name(config));

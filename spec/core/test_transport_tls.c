@@ -94,13 +94,13 @@ static void nothing_is_verified_only_where_that_is_written_out(void) {
     const char *const IDENTITIES[] = {files.named, files.addressed, files.expired, files.unborn};
     for (unsigned i = 0; i < 4; i++) {
         tls_pair_start(&pair, IDENTITIES[i], NULL, "127.0.0.1", "verify=none");
-        CHECK(plock_config_unverified(
+        CHECK(plock_config_unverified_servers(
             pair.config)); /* so that the caller that opens the store can warn */
         CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
         tls_pair_stop(&pair);
     }
     tls_pair_start(&pair, files.expired, NULL, "127.0.0.1", "verify=peer");
-    CHECK(!plock_config_unverified(pair.config));
+    CHECK(!plock_config_unverified_servers(pair.config));
     CHECK_STATUS(tls_pair_connect(&pair), PLOCK_TLS_VERIFY);
     tls_pair_stop(&pair);
 }

@@ -69,12 +69,10 @@ const char *plock_config_primary_name(const plock_config *config);
 /* Returns true if connections to the sentinels use TLS, and false if the URL names no sentinels. */
 bool plock_config_sentinel_tls(const plock_config *config);
 
-/* These functions return true if connections use TLS without verifying certificates (verify is
- * "none"). The first function checks connections to the servers, the second those to the sentinels,
- * and the third both. If the result is true, the program should log one warning. */
+/* Return true if connections to the servers, or to the sentinels, use TLS without verifying
+ * certificates (verify is "none"). The program should then log one warning. */
 bool plock_config_unverified_servers(const plock_config *config);
 bool plock_config_unverified_sentinels(const plock_config *config);
-bool plock_config_unverified(const plock_config *config);
 
 /* Returns true if each connection to a server begins with SELECT, because the database is not 0. */
 bool plock_config_selects(const plock_config *config);

@@ -1,17 +1,6 @@
 /* The local store: locks shared by the processes of one host, in a file that all of them map. It
- * needs no server.
- *
- *   plock_local *store;
- *   plock_local_open(&store, NULL, 0, &error);              // the default place, or a path
- *   plock_lease *lease;
- *   plock_local_lease_new(&lease, store, "plock:v1:abc", 12);
- *   plock_operation operation = plock_lease_operation(lease);
- *   plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = 3 * PLOCK_SECOND});
- *   status = plock_carry_on(&operation, plock_wait_poll, NULL); // PLOCK_OK: held
- *   plock_lease_release(lease, 0);
- *   status = plock_carry_on(&operation, plock_wait_poll, NULL);
- *   plock_lease_free(lease);
- *   plock_local_close(store);
+ * needs no server. A lease has the same life as in plock.h, but begins with plock_local_open,
+ * plock_local_lease_new and plock_local_lease_acquire.
  *
  * A lease expires as in the other stores. It also ends when its process ends. The kernel reports
  * the end of the process, and the next waiter has the lock at once. There are two exceptions: the

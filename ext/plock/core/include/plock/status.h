@@ -110,20 +110,11 @@ const char *plock_status_name(plock_status status);
 const char *plock_status_text(plock_status status);
 plock_kind plock_status_kind(plock_status status);
 
-/* Returns true if the caller should make another attempt before the deadline. Only this function
- * makes that decision. */
-bool plock_status_retries(plock_status status);
-
-/* Returns true if the status means that the server cannot be reached at all. Only this function
- * makes that decision. */
-bool plock_status_unreachable(plock_status status);
-
-/* Returns true if a command that was sent, and ended with this status, may have changed something
- * on the server. Only this function makes that decision. */
-bool plock_status_leaves_doubt(plock_status status);
-
-/* Returns true if a connection may be used again after this status. Only this function makes that
- * decision. */
-bool plock_status_keeps_connection(plock_status status);
+/* Only these functions decide what a status means for the caller. */
+bool plock_status_retries(plock_status status);      /* make another attempt before the deadline? */
+bool plock_status_unreachable(plock_status status);  /* can the server not be reached at all? */
+bool plock_status_leaves_doubt(plock_status status); /* if sent, may the command have changed
+                                                      * something on the server? */
+bool plock_status_keeps_connection(plock_status status); /* may the connection be used again? */
 
 #endif

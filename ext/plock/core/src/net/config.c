@@ -335,10 +335,6 @@ bool plock_config_unverified_sentinels(const plock_config *config) {
     return config->sentinels && plock_config_unverified_servers(config->sentinels->config);
 }
 
-bool plock_config_unverified(const plock_config *config) {
-    return plock_config_unverified_servers(config) || plock_config_unverified_sentinels(config);
-}
-
 unsigned plock_config_replicas(const plock_config *config) { return config->replicas; }
 
 bool plock_config_marshals(const plock_config *config) { return config->encoding == PLOCK_MARSHAL; }
