@@ -14,14 +14,9 @@ static void plain_mark(void *data) {
     rb_gc_mark(plain->limited);
 }
 
-static size_t plain_size(const void *data) {
-    (void)data;
-    return sizeof(plain_calls);
-}
-
 static const rb_data_type_t PLAIN = {
     .wrap_struct_name = "Plock::Locking::PlainCalls",
-    .function = {.dmark = plain_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = plain_size},
+    .function = {.dmark = plain_mark, .dfree = RUBY_DEFAULT_FREE},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 

@@ -160,7 +160,7 @@ static VALUE call_back(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
 
 /* Calls the function. Interrupts of this thread are deferred, and raised when the function
  * returns. */
-static VALUE deferring(VALUE (*function)(VALUE), VALUE argument) {
+static VALUE call_deferring(VALUE (*function)(VALUE), VALUE argument) {
     callback c = {function, argument};
     return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, call_back,
                          (VALUE)&c);
@@ -190,7 +190,7 @@ static VALUE drive_masked(VALUE argument) {
 
 /* Most releases are not interrupted, so a release calls handle_interrupt only after its first
  * interrupt. Ruby raises pending interrupts when the block of handle_interrupt ends. */
-static VALUE mask_and_drive(VALUE argument) { return deferring(drive_masked, argument); }
+static VALUE mask_and_drive(VALUE argument) { return call_deferring(drive_masked, argument); }
 
 /* If mask_and_drive did not finish the release, lets the worker thread finish it. */
 static VALUE give_up(VALUE argument) {
@@ -218,9 +218,15 @@ enum { RUNS_MOST = 16 };
 typedef struct completion {
     VALUE (*function)(VALUE);
     VALUE argument, value;
-    bool masks, done;
+    bool done;
     int runs;
 } completion;
+
+/* Under a Fiber scheduler, defers nothing, because that would apply to all fibers of the thread. */
+static VALUE call_deferring_here(VALUE (*function)(VALUE), VALUE argument) {
+    return NIL_P(rb_fiber_scheduler_current()) ? call_deferring(function, argument)
+                                               : function(argument);
+}
 
 /* Sets `done` while interrupts are still deferred. Ruby raises a deferred interrupt only
  * afterwards, so such an interrupt does not make run_again call the function again. */
@@ -232,9 +238,8 @@ static VALUE run_once(VALUE argument) {
 }
 
 static VALUE run(VALUE argument) {
-    completion *c = (completion *)argument;
-    c->runs++;
-    return c->masks ? deferring(run_once, argument) : run_once(argument);
+    ((completion *)argument)->runs++;
+    return call_deferring_here(run_once, argument);
 }
 
 static VALUE run_again(VALUE argument);
@@ -260,11 +265,7 @@ static VALUE run_again(VALUE argument) {
 }
 
 VALUE binding_complete(VALUE (*function)(VALUE), VALUE argument) {
-    /* no mask under a Fiber scheduler, because it would apply to all fibers of the thread */
-    completion c = {.function = function,
-                    .argument = argument,
-                    .value = Qnil,
-                    .masks = NIL_P(rb_fiber_scheduler_current())};
+    completion c = {.function = function, .argument = argument, .value = Qnil};
     (void)run_to_the_end((VALUE)&c);
     return c.value;
 }
@@ -274,8 +275,7 @@ static VALUE call(VALUE callable) { return rb_funcall(callable, rb_intern("call"
 /* defer { … } -> the block's value. */
 static VALUE defer(VALUE self) {
     (void)self;
-    VALUE block = rb_block_proc();
-    return NIL_P(rb_fiber_scheduler_current()) ? deferring(call, block) : call(block);
+    return call_deferring_here(call, rb_block_proc());
 }
 
 /* complete { … } -> the block's value. */

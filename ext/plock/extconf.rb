@@ -62,12 +62,6 @@ def find_libraries
   $INCFLAGS << " -I#{headers}" unless headers == "/usr/include"
 end
 
-def linux_calls?
-  enable_config("linux-calls", true) &&
-    have_func("eventfd", "sys/eventfd.h") &&
-    have_const("CLOCK_BOOTTIME", "time.h")
-end
-
 def add_sources
   $srcs = Dir["#{$srcdir}/*.c"].sort + Dir["#{$srcdir}/core/src/*/*.c"].sort
   folders = Dir["#{$srcdir}/core/src/*/"].sort.map { |folder| File.basename(folder) }
@@ -89,7 +83,10 @@ def add_flags
 end
 
 find_libraries
-$defs << "-DPLOCK_PORTABLE" unless linux_calls?
+linux_calls = enable_config("linux-calls", true) &&
+              have_func("eventfd", "sys/eventfd.h") &&
+              have_const("CLOCK_BOOTTIME", "time.h")
+$defs << "-DPLOCK_PORTABLE" unless linux_calls
 add_sources
 add_flags
 $cleanfiles << "plock_scripts.inc"
