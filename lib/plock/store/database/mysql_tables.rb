@@ -49,10 +49,6 @@ module Plock
           SQL
         end
 
-        def greater(one, other) = "GREATEST(#{one}, #{other})"
-
-        def lesser(one, other) = "LEAST(#{one}, #{other})"
-
         def on_conflict(_unique) = "ON DUPLICATE KEY UPDATE"
 
         def inserted(column) = "VALUES(#{column})"

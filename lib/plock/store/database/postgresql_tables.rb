@@ -95,10 +95,6 @@ module Plock
 
         def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
-        def greater(one, other) = "GREATEST(#{one}, #{other})"
-
-        def lesser(one, other) = "LEAST(#{one}, #{other})"
-
         def release_and_call_sql
           @release_and_call_sql ||= <<~SQL.tr("\n", " ").strip
             WITH freed AS (UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0

@@ -80,6 +80,10 @@ module Plock
             "#{or_update("token", "expires_at", "holder")}"
         end
 
+        def greater(one, other) = "GREATEST(#{one}, #{other})"
+
+        def lesser(one, other) = "LEAST(#{one}, #{other})"
+
         def next_fence = greater("fence + 1", now)
 
         # Takes the key for one holder, if the key is free and not shared, and no live waiter
