@@ -67,6 +67,9 @@ module Plock
           }
         end
 
+        # @return [Integer] the server's id of the connection
+        attr_reader :server_id
+
         def initialize(adapter, &another)
           super
           unless adapter.mariadb?

@@ -10,9 +10,6 @@ module Plock
       class Mysql2 < Mysql
         def self.failures = [::Mysql2::Error]
 
-        # @return [Integer] the server's id of the connection
-        attr_reader :server_id
-
         attr_reader :socket
 
         def initialize(adapter, &another)

@@ -41,9 +41,6 @@ module Plock
 
         def self.failures = [::Trilogy::Error]
 
-        # @return [Integer] the server's id of the connection
-        attr_reader :server_id
-
         def initialize(adapter, &another)
           super
           @raw = Client.new(@raw)
