@@ -115,10 +115,6 @@ module Plock
       end
       alias lock_release lock_acquire
 
-      # @see Locking#pool_status
-      # @return [PoolStatus]
-      def pool_status = @pool.status
-
       # @!visibility private
       # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.
 
@@ -239,8 +235,6 @@ module Plock
       # Lends a connection for one call. If leases and waiters use all connections, the pool opens
       # one more.
       def beside(deadline, &block) = @pool.with(deadline, Pool::RELEASE, &block)
-
-      def disconnect = @pool.close
 
       # @return [Hash{Integer => LeaseState}]
       def known = @here.enter(&:dup)

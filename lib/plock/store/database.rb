@@ -106,14 +106,11 @@ module Plock
           release_timeout: check_seconds("release_timeout", release_timeout),
           connect_timeout: check_seconds("connect_timeout", connect_timeout)
         )
+        @pool = @site.connections
       end
 
       # @return [String] the database's URL, without user and password
       def url = @origin.url
-
-      # @see Locking#pool_status
-      # @return [PoolStatus]
-      def pool_status = @site.connections.status
 
       # @!visibility private
       # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.

@@ -90,10 +90,6 @@ module Plock
       # @return [String] the servers, without user and password
       def url = "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
 
-      # @see Locking#pool_status
-      # @return [PoolStatus]
-      def pool_status = @pool.status
-
       # @!visibility private
       # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.
 
@@ -132,8 +128,6 @@ module Plock
       end
 
       private
-
-      def disconnect = @pool.close
 
       # Without this check, Dalli would reject an invalid server only at the first request, with
       # an error that shows the password.

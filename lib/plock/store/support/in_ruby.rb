@@ -17,7 +17,7 @@ module Plock
     # The base of the stores in Ruby. Such a store has the methods that {AcquireRequest} and
     # {Locking} require, and also:
     #
-    # - `disconnect`, which closes the connections that are not in use;
+    # - `@pool`, its {Pool}; or `disconnect`, which closes the connections that are not in use;
     # - `prolong`, `still?`, `give_back` and `downgrade`, which return whether the lease's token
     #   still held the key;
     # - `take_over(lease, token, ttl, granted)`, which moves the key from `token` to the lease's
@@ -39,6 +39,10 @@ module Plock
         disconnect
         nil
       end
+
+      # @see Locking#pool_status
+      # @return [PoolStatus, nil]
+      def pool_status = @pool&.status
 
       # Tells the scheduler when it must next look at the lease.
       def tend(lease)
@@ -143,6 +147,8 @@ module Plock
       end
 
       private
+
+      def disconnect = @pool.close
 
       def config_of(options)
         config = Locking::StoreConfig.extract(options)
