@@ -188,7 +188,7 @@ module Plock
 
       def still?(lease)
         !@site.ask(
-          :left, lease.key, lease.token, !lease.share.nil?, by: deadline_for(lease),
+          :holder_of, lease.key, lease.token, !lease.share.nil?, by: deadline_for(lease),
           reserve: Pool::RENEWAL
         ).nil?
       end
@@ -356,8 +356,8 @@ module Plock
         deadline = soon
         shared = !lease.share.nil?
         @site.work(deadline) do |connection|
-          left = tables.holder_of(connection, token, lease.key, shared, deadline) or next
-          lease.relabel(Record.who(left)[:label])
+          left = tables.holder_of(connection, lease.key, token, shared, deadline) or next
+          lease.label = Record.who(left)[:label]
           holder = @site.record(lease.label, lease.token)
           fence, left = tables.hand_over(connection, lease.key, token, lease.token,
                                          ttl && micros(ttl), holder, shared, deadline)

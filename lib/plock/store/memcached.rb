@@ -168,7 +168,7 @@ module Plock
       def take_over(lease, token, ttl, granted)
         change(lease, token: token) do |client, cas, found|
           noted = holder(found, nil)
-          lease.relabel(noted.label)
+          lease.label = noted.label
           left = ttl || noted.remaining
           # if the time left is 0 or less, or longer than the ttl, a clock was set; in that case the
           # lease gets its whole ttl

@@ -77,12 +77,6 @@ module Plock
           connection.run(sql, *binds, span, deadline).count.positive?
         end
 
-        # @return [Integer, nil] how long the token still holds the key; nil: the token does not
-        #   hold the key
-        def left(connection, key, token, shared, deadline)
-          read(connection, "expires_at - #{now}", key, token, shared, deadline)
-        end
-
         # Takes or keeps a place in the wait queue of a key. Takes the key itself if this request is
         # the first in the queue and the key has room for it.
         #
@@ -192,9 +186,11 @@ module Plock
           ).first
         end
 
-        # @return [String, nil] the holder record of the owner that has this token
-        def holder_of(connection, token, key, shared, deadline)
-          read(connection, "holder", key, token, shared, deadline)
+        # @return [String, nil] the holder record of the owner that has this token; nil: the token
+        #   does not hold the key
+        def holder_of(connection, key, token, shared, deadline)
+          table, held, *binds = lease(key, token, shared)
+          connection.run("SELECT holder FROM #{table} WHERE #{held}", *binds, deadline).value
         end
 
         # Takes several keys, all or none.
@@ -322,14 +318,6 @@ module Plock
         end
 
         private
-
-        # @param column [String]
-        # @return [Object, nil] the column's value in the lease's row; nil: the token does not hold
-        #   the key
-        def read(connection, column, key, token, shared, deadline)
-          table, held, *binds = lease(key, token, shared)
-          connection.run("SELECT #{column} FROM #{table} WHERE #{held}", *binds, deadline).value
-        end
 
         def acquire_sql
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip

@@ -26,9 +26,9 @@ module Plock
       attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid,
                   :watch
 
-      # The request sets these before the lease is granted. Each attempt may have a different
-      # token.
-      attr_writer :ttl, :token
+      # Set before the lease is granted. Each attempt may have a different token, and an adopted
+      # lease keeps the label of its former owner.
+      attr_writer :ttl, :token, :label
 
       # @return [Object, nil] the caller's open transaction that the lease belongs to
       attr_accessor :transaction
@@ -97,11 +97,6 @@ module Plock
 
       # @return [Boolean] does this lease occupy anything on the server even before it is granted?
       def pending? = false
-
-      # For an adopted lease, which keeps the label of its former owner.
-      def relabel(label)
-        @label = label
-      end
 
       # @return [Integer] the lease's id for the dispatcher; negative, unlike the ids of the
       #   extension
