@@ -292,15 +292,12 @@ module Plock
         return if @ending && !last && @ended != :lost
 
         alone do
-          answer = @ended || inherited? ? lost_before : yield
+          # nil if it was released or handed over, or belongs to the parent process
+          answer = @ended || inherited? ? (false if @ended == :lost) : yield
           @told = true if answer == false
           answer
         end
       end
-
-      # @return [false, nil] false: the lease was lost; nil: it was released or handed over, or
-      #   belongs to the parent process
-      def lost_before = (false if @ended == :lost)
 
       def alone(&block) = @lock.synchronize(&block)
 
