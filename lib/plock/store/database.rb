@@ -65,7 +65,7 @@ module Plock
       NAME = /\A[^\0]{1,128}\z/.freeze
 
       # Seconds that a place in the queue lasts if its waiter does not refresh it. PLACE_S is for
-      # processes that the server can notify, PLACE_OF_UNHEARD_S for all others.
+      # processes that the server can notify, whose waiters ask less often.
       PLACE_S = 4.0
       PLACE_OF_UNHEARD_S = 0.9
 
@@ -131,7 +131,6 @@ module Plock
         lease = request.lease
         return attempt_at_once(lease, request.ttl, deadline) if how == :once
 
-        single = lease.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, lease.key, lease.token, by: deadline)
           # refreshes the place after a third of its time; and also if the place has more time left
@@ -141,7 +140,7 @@ module Plock
             return AcquireRequest::Answer.new(nil, nil, seconds(left), first)
           end
         end
-        if single && tables.respond_to?(:claim) && how != :place
+        if lease.share.nil? && tables.respond_to?(:claim) && how != :place
           answer = granted(:claim, lease.key, lease.token, micros(request.ttl), by: deadline)
         end
         answer || stand_in_queue(lease, request.ttl, true, deadline)
@@ -159,7 +158,7 @@ module Plock
       end
 
       def take_back_later(lease, settled = false, ttl: lease.ttl)
-        @site.settle_later(lease.key, lease.token, settled, Clock.now + ttl + PLACE_S)
+        @site.aftermath.doubt(lease.key, lease.token, settled, Clock.now + ttl + PLACE_S)
       end
 
       def prolong(lease, span)
@@ -179,9 +178,16 @@ module Plock
         single, shared = leases.partition { |lease| lease.share.nil? }
         return super if single.size < 2
 
-        done, others = @site.prolong_all(single, span)
-        return super unless done
-
+        names = single.to_h { |lease| [lease.token, lease.key] }
+        deadline = Clock.now + [@site.release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
+        begin
+          renewed =
+            @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
+        rescue UnavailableError
+          return super
+        end
+        renewed = renewed.to_h { |token| [token, true] }
+        done, others = single.partition { |lease| renewed[lease.token] }
         done.each { |lease| yield lease, true }
         super(others + shared, span)
       end
@@ -243,7 +249,6 @@ module Plock
         raise if replace
       end
 
-      # @raise [ArgumentError]
       def check_name(key)
         if key.is_a?(String) && NAME.match?(key.dup.force_encoding(Encoding::UTF_8).scrub("\0"))
           return key
@@ -263,8 +268,6 @@ module Plock
       # A request about a lease ends with the lease, because a later answer would be of no use.
       def deadline_for(lease) = [soon, [lease.valid_until, Clock.now].max].min
 
-      # Seconds that a place lasts if its waiter does not refresh it. The place lasts longer if the
-      # server can notify this process, because its waiters then ask less often.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
       def attempt_at_once(lease, ttl, deadline)

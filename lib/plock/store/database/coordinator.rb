@@ -27,7 +27,7 @@ module Plock
         PRUNE_S = 600.0
         PRUNE_ON_S = 0.05
 
-        attr_reader :connections, :tables
+        attr_reader :connections, :tables, :aftermath
 
         # @return [Lines] the waiters of this process. The database has their queue, so in these
         #   Lines each waiter has a queue of its own, under its token instead of a key
@@ -84,22 +84,6 @@ module Plock
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
 
-        # Renews leases in one statement.
-        #
-        # @param span [Float] seconds
-        # @return [Array(Array<LeaseState>, Array<LeaseState>), nil] the leases that were renewed,
-        #   and the others; nil: the database did not answer
-        def prolong_all(leases, span)
-          deadline = Clock.now + [release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
-          names = leases.to_h { |lease| [lease.token, lease.key] }
-          renewed =
-            ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
-              .to_h { |token| [token, true] }
-          leases.partition { |lease| renewed[lease.token] }
-        rescue UnavailableError
-          nil
-        end
-
         # Releases a lease, and calls the key's first waiter. This takes one statement if the
         # database can do both in one.
         #
@@ -131,14 +115,6 @@ module Plock
         def settle(key, token, deadline = soon)
           holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
           call(holder, next_token, deadline)
-        end
-
-        # Like {#settle}, but in the background. The removal is repeated as long as the server may
-        # still carry out a statement that gives the token a lease or a place.
-        #
-        # @param settled [Boolean] has {#settle} already succeeded once?
-        def settle_later(key, token, settled, until_time)
-          @aftermath.doubt(key, token, settled, until_time)
         end
 
         # Makes this process notify the lease's holder if the lease is broken.
