@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "securerandom"
+require_relative "../../afresh_in_child"
 require_relative "../support/backoff"
 require_relative "../support/lines"
 require_relative "../../record"
@@ -16,6 +17,8 @@ module Plock
       #
       # @api private
       class Coordinator
+        include AfreshInChild
+
         MICROSECONDS = 1_000_000.0
 
         # Seconds between two attempts of a statement that collided with another transaction. During
@@ -47,10 +50,9 @@ module Plock
           @scheduler = scheduler
           @aftermath = Aftermath.new(scheduler, method(:look_for), method(:settle))
           @turns = Lines.new
-          @watched = {}
           @prune_at = Clock.now + rand(PRUNE_S)
-          @forking = BriefMutex.new
-          start_afresh
+          @lock = Mutex.new
+          here
         end
 
         # @return [Float] a time of {Clock}, by which a release that begins now must be answered
@@ -194,12 +196,9 @@ module Plock
         end
 
         # A forked child has a channel of its own, and watches none of the parent's leases.
-        def here
-          @forking.synchronize { start_afresh unless @pid == Process.pid }
-        end
+        def here = enter { nil }
 
         def start_afresh
-          @pid = Process.pid
           @watched = {}
           return unless @calls
 
