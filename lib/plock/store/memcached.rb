@@ -2,7 +2,6 @@
 
 require "uri"
 require "plock"
-require_relative "memcached/dalli"
 require_relative "support/by_owner"
 require_relative "support/looking"
 require_relative "memcached/client"

@@ -1,6 +1,15 @@
 # frozen_string_literal: true
 
-require_relative "dalli"
+begin
+  require "dalli"
+rescue LoadError => e
+  raise unless e.path == "dalli"
+
+  message = "plock talks to memcached through the gem dalli, which is not installed here or not " \
+            "in the Gemfile. Add `gem \"dalli\", \"~> 4.0\"` to the Gemfile. It is needed with a " \
+            "client of memcache-client, too"
+  raise LoadError, message, cause: e
+end
 require_relative "../../clock"
 require_relative "../../errors"
 require_relative "../support/aside"
@@ -55,7 +64,9 @@ module Plock
           case source
           when String then [[source], {}]
           when Array then [source, {}]
-          when ::Dalli::Client then of_client(source)
+          when ::Dalli::Client
+            options = source.instance_variable_get(:@options)
+            [source.instance_variable_get(:@normalized_servers), options.slice(*TAKEN_OVER)]
           else
             unless source.respond_to?(:with)
               raise ArgumentError,
@@ -65,12 +76,6 @@ module Plock
             source.with { |client| address_of(client) }
           end
         end
-
-        def self.of_client(client)
-          options = client.instance_variable_get(:@options)
-          [client.instance_variable_get(:@normalized_servers), options.slice(*TAKEN_OVER)]
-        end
-        private_class_method :of_client
 
         def initialize(servers, settings, timeout)
           @timeout = timeout
