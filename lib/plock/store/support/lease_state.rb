@@ -23,8 +23,7 @@ module Plock
       # How many times a failed renewal is repeated within one ttl.
       RETRIES_PER_TTL = 20
 
-      attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid,
-                  :watch
+      attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :watch
 
       # Set before the lease is granted. Each attempt may have a different token, and an adopted
       # lease keeps the label of its former owner.
@@ -40,8 +39,8 @@ module Plock
       # @return [Float, nil] when the scheduler must next look at the lease, on {Clock}
       attr_reader :due_at
 
-      # A renewal may be early by this fraction of the time between two renewals, so that several
-      # renewals are sent together.
+      # A renewal may be early by this fraction of the time between two renewals, so that leases
+      # that are due at about the same time are renewed in one request.
       TOGETHER = 0.1
 
       # @param guarded [Boolean] must the store act when the lease expires?
@@ -122,7 +121,12 @@ module Plock
           asked_at = clock.now
           # a shorter `ttl` ends the lease earlier even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
-          doubting(ttl) { prolong(asked_at, ttl, ttl) }
+          doubting(ttl) do
+            next lose unless @store.prolong(self, ttl)
+
+            date(asked_at, ttl, ttl)
+            true
+          end
         end
       end
 
@@ -345,19 +349,15 @@ module Plock
         schedule([@renew_at, @valid_until].min)
       end
 
-      def prolong(asked_at, ttl, span)
-        return lose unless @store.prolong(self, span)
-
-        date(asked_at, ttl, span)
-        true
-      end
-
       def date(asked_at, ttl, left)
         @ttl = ttl
         @valid_until = end_of(asked_at, ttl, left)
-        @renew_at = with_others(asked_at + renewed_after(left), renewed_after(left))
+        pause = renewed_after(left)
+        at = asked_at + pause
+        @renew_at = at - (at % (pause * TOGETHER))
         if @watch || @renew
-          schedule([@left_alone ? look_at(asked_at) : @renew_at, @valid_until].min)
+          look_at = [asked_at + LATER_S, (asked_at + @renew_at) / 2].min if @left_alone
+          schedule([look_at || @renew_at, @valid_until].min)
         elsif @guarded
           schedule(@valid_until)
         else
@@ -366,14 +366,6 @@ module Plock
       end
 
       def renewed_after(left) = left / RENEWALS_PER_TTL
-
-      # Rounds the moment down, so that leases that are due at about the same time are renewed in
-      # one request.
-      def with_others(at, pause) = at - (at % (pause * TOGETHER))
-
-      # When to find out whether the block is a long one: after LATER_S, or halfway to the first
-      # renewal if that is earlier.
-      def look_at(asked_at) = [asked_at + LATER_S, (asked_at + @renew_at) / 2].min
 
       def end_of(asked_at, ttl, left) = asked_at + left - Clock.margin(ttl)
 
