@@ -46,14 +46,19 @@ module Plock
         # @return [Array(Float, Integer, Integer), nil] when the database was asked, the id of the
         #   server process, and the fence; nil: the key is held
         def lock(connection, key, share, seconds, deadline)
+          binds = [number(key)]
+          if seconds.positive?
+            # PostgreSQL evaluates the columns from left to right
+            taking = "set_config('lock_timeout', $2, true), #{function("", share)}::text"
+            binds << (seconds * 1000).ceil.to_s
+          else
+            taking = function("try_", share)
+          end
+          sql = "SELECT #{taking}, pg_backend_pid(), #{NOW}"
+          run = @transaction ? :run_in_open_transaction : :run
           connection.stay_open(deadline) unless @transaction
           asked_at = Clock.now
-          held, server_id, fence =
-            if seconds.positive?
-              wait(connection, key, share, seconds, deadline)
-            else
-              try(connection, key, share, deadline)
-            end
+          held, *, server_id, fence = connection.public_send(run, sql, *binds, deadline).row
           [asked_at, server_id, fence] if held
         end
 
@@ -66,7 +71,9 @@ module Plock
 
         # @return [Boolean] was the lock held?
         def unlock(connection, key, share, server_id, deadline)
-          return end_transaction(connection, deadline) if @transaction
+          if @transaction
+            return connection.in_transaction? && !connection.run("COMMIT", deadline).nil?
+          end
 
           sql = "SELECT #{unlocking(share)}, pg_backend_pid()"
           unlocked, now_at = connection.run(sql, number(key), deadline).row
@@ -148,40 +155,13 @@ module Plock
           suffixes.map { |suffix| "pg_advisory_unlock#{suffix}($1)" }.join(" OR ")
         end
 
-        def suffix(share) = share&.mode == "r" ? "_shared" : ""
-
         def function(kind, share)
-          "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix(share)}(#{argument})"
+          suffix = "_shared" if share&.mode == "r"
+          "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix}(#{argument})"
         end
 
         # The SQL expression that names the lock. Its parameter is the value of {#number}.
         def argument = "$1"
-
-        def try(connection, key, share, deadline)
-          sql = "SELECT #{function("try_", share)}, pg_backend_pid(), #{NOW}"
-          run(connection, sql, number(key), deadline)
-        end
-
-        # PostgreSQL evaluates the columns from left to right: it sets `lock_timeout`, takes
-        # the lock, and then reads the time.
-        def wait(connection, key, share, seconds, deadline)
-          row = run(connection, "SELECT set_config('lock_timeout', $2, true), " \
-                                "#{function("", share)}::text, pg_backend_pid(), #{NOW}",
-                    number(key), (seconds * 1000).ceil.to_s, deadline)
-          [true, *row.last(2)]
-        end
-
-        # @return [Array] the first row
-        def run(connection, ...)
-          (@transaction ? connection.run_in_open_transaction(...) : connection.run(...)).row
-        end
-
-        def end_transaction(connection, deadline)
-          return false unless connection.in_transaction?
-
-          connection.run("COMMIT", deadline)
-          true
-        end
       end
     end
   end
