@@ -207,7 +207,7 @@ module Plock
         here = known
         [
           holders.map { |id, host, mode| holder(here[id], host, mode) },
-          waiters.map { |id, host, mode| waiter(here[id], host, mode) }
+          waiters.map { |id, host, mode| Status.waiter(**facts(here[id], host, mode)) }
         ]
       end
 
@@ -272,17 +272,17 @@ module Plock
       end
 
       def holder(lease, host, mode)
-        return Status.holder(host: host, mode: mode) unless lease
+        facts = facts(lease, host, mode)
+        return Status.holder(**facts) unless lease
 
         left = [(lease.kept_until || lease.valid_until || Clock.now) - Clock.now, 0.0].max
-        Status.holder(remaining: left, fence: lease.fence, **facts(lease, mode))
+        Status.holder(remaining: left, fence: lease.fence, **facts)
       end
 
-      def waiter(lease, host, mode)
-        lease ? Status.waiter(**facts(lease, mode)) : Status.waiter(host: host, mode: mode)
-      end
+      # @param lease [LeaseState, nil] nil: the connection belongs to another process
+      def facts(lease, host, mode)
+        return { host: host, mode: mode } unless lease
 
-      def facts(lease, mode)
         { since: lease.since, mode: mode || lease.share&.mode, **lease.owner }
       end
 
