@@ -112,7 +112,8 @@ module Plock
             raise if @store.reach&.lost?(e, @called_at)
 
             start_again
-            pause_after_failure
+            pause ||= Backoff.new(*AFTER_FAILURE_S, 2.0)
+            sleep([pause.next, left].min)
             retry if left.positive?
           end
           raise unless refused_until_late?(e)
@@ -143,18 +144,14 @@ module Plock
         return true if @place.nil? && granted?(:once)
         return false unless left.positive?
 
-        line_up
+        # an interrupted request that did not know its place could not leave it, and would block the
+        # requests behind it
+        Thread.handle_interrupt(UNINTERRUPTED) { @place ||= @store.line_up(self) }
+        @place.ready
         return false unless wait_for_turn
 
         @place.leave
         true
-      end
-
-      # Masks interrupts until the request knows its place. Otherwise an interrupted
-      # request could not leave the place, and would block the requests behind it.
-      def line_up
-        Thread.handle_interrupt(UNINTERRUPTED) { @place ||= @store.line_up(self) }
-        @place.ready
       end
 
       def wait_for_turn
@@ -217,11 +214,6 @@ module Plock
         @doubt = @queued = @failed = false
         @lease.token = Plock.token
         @place&.renew
-      end
-
-      def pause_after_failure
-        @failures ||= Backoff.new(*AFTER_FAILURE_S, 2.0)
-        sleep([@failures.next, left].min)
       end
     end
   end

@@ -95,18 +95,15 @@ module Plock
           @watched.delete_if { |_one, io| io&.closed? }
           @asleep = false
           if @looks_left.positive? then @looks_left -= 1
-          elsif @watched.empty? then next rest
+          elsif @watched.empty?
+            [@hears, @says].each { |io| io&.close }
+            next @hears = @says = @thread = nil
           else
             @hears, @says = IO.pipe unless @hears
             @asleep = true
           end
           @watched.dup
         end
-      end
-
-      def rest
-        [@hears, @says].each { |io| io&.close }
-        @hears = @says = @thread = nil
       end
 
       # @return [Array] the connections with data to read, and those whose socket is unknown

@@ -161,18 +161,16 @@ module Plock
             idle = @entries.empty?
             # the worker's renewals may be over by now: if {#work} gets no task, it checks them
             return [] if idle && @next_end.finite? && now >= idle_until
-            return end_thread if idle && now >= idle_until
+            if idle && now >= idle_until
+              @schedule.clear # void entries would keep ended leases in memory
+              return @thread = nil
+            end
 
             @wakes_at = [@schedule.first&.at, @next_end, (idle_until if idle)].compact.min
             @moved.wait(@lock, [@wakes_at - now, 0.0].max)
             @wakes_at = -Float::INFINITY # the thread looks at all tasks before it sleeps again
           end
         end
-      end
-
-      def end_thread
-        @schedule.clear # void entries would keep ended leases in memory
-        @thread = nil
       end
 
       # Void entries stay in the schedule until they are due. Most leases end before their entries
