@@ -220,16 +220,14 @@ module Plock
         end
       end
 
-      # Refuses the lock if a pooler lends the server's connection to other clients. Looks for such
-      # a pooler only if the server's id of the connection has changed since the connection was
-      # opened.
+      # Refuses the lock if a pooler lends the server's connection to other clients. Without such a
+      # pooler, the server's id of the connection never changes.
       def check(lease, server_id, deadline)
-        if lease.connection.server_id == server_id ||
-           !@locks.astray?(lease.connection, server_id, @pool, deadline)
-          return
-        end
+        return if lease.connection.server_id == server_id
 
-        raise UnsupportedError, @locks.class::ADVICE
+        if @locks.astray?(lease.connection, server_id, @pool, deadline)
+          raise UnsupportedError, @locks.class::ADVICE
+        end
       end
 
       # Lends a connection for one call. If leases and waiters use all connections, the pool opens

@@ -58,13 +58,8 @@ module Plock
 
         # The settings with which Active Record opens a connection.
         def self.settings(hash)
-          {
-            read_timeout: READ_S,
-            **hash,
-            variables: {
-              **hash.fetch(:variables, {}).transform_keys(&:to_sym), **VARIABLES
-            }
-          }
+          variables = hash.fetch(:variables, {}).transform_keys(&:to_sym)
+          { read_timeout: READ_S, **hash, variables: { **variables, **VARIABLES } }
         end
 
         # @return [Integer] the server's id of the connection

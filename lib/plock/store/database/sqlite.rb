@@ -52,7 +52,8 @@ module Plock
         def perform(sql, binds, deadline)
           Thread.handle_interrupt(UNINTERRUPTED) do
             begin_statement(deadline)
-            next once(sql) if binds.empty?
+            # statements without bound values differ each time, so they are not kept
+            next @raw.prepare(sql) { |one| apart { stepped(one) } } if binds.empty?
 
             statement = @statements[sql] ||= @raw.prepare(sql.gsub("$", "?"))
             statement.bind_params(*binds.map { |value| text(value) })
@@ -83,11 +84,6 @@ module Plock
         end
 
         def escape(value) = text(value).gsub("'", "''")
-
-        # Statements without bound values differ each time, so they are not kept.
-        def once(sql)
-          @raw.prepare(sql) { |statement| apart { stepped(statement) } }
-        end
 
         # In an `at_exit` block, `$!` is the exception that ends the process. The sqlite3 gem takes
         # it for an error of a callback, and raises it after a step. In a new fiber, `$!` is nil.
