@@ -6,20 +6,9 @@ require_relative "backoff"
 module Plock
   class Store
     # One request for a key of a store in Ruby, from the first attempt to the lease or the end of
-    # `wait:`. All stores in Ruby acquire and wait by means of this class. Each of them has the
-    # following methods:
-    #
-    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}, or nil for a
-    #   refusal without details. `how` is the kind of attempt. `:once` does not join the wait queue,
-    #   and `:place` joins it. `:called` is an attempt after another thread has called the request
-    #   (see {Place}), and `:look` is an attempt after a pause;
-    # - `line_up(request)` returns the {Place} where the request waits;
-    # - `take_back(lease, seconds, doubt:)` removes from the server everything that belongs to the
-    #   lease's token. If `doubt` is true, a request with this token may still reach the server, so
-    #   the method also repeats the removal later;
-    # - `take_back_later(lease)` does the same in the background;
-    # - `attempt_timeout` returns the seconds that one attempt may take;
-    # - `reach` returns a {Reach}, or nil if a request never gives up before `wait:` is over.
+    # `wait:`. docs/new-store.md says what the store's methods `ask`, `line_up` and `take_back` do.
+    # `take_back_later` does in the background what `take_back` does. An answer of nil is a refusal
+    # without details.
     #
     # @api private
     class AcquireRequest
@@ -36,11 +25,9 @@ module Plock
         # Prepares this process to receive calls.
         def ready; end
 
-        # @return [Boolean] may the request ask the store now? False if an earlier request of this
-        #   process must ask first.
+        # False if an earlier request of this process must ask the store first.
         def first? = true
 
-        # @return [Boolean] can another thread call the request?
         def callable? = false
 
         # @return [Boolean] was the request called within `seconds`?
@@ -78,10 +65,7 @@ module Plock
       SLOW = %i[timed_out busy saturated].freeze
       private_constant :SLOW
 
-      attr_reader :lease
-
-      # @return [Float] seconds
-      attr_reader :ttl
+      attr_reader :lease, :ttl
 
       # @param ttl [Float] seconds
       def initialize(store, lease, ttl)
@@ -93,10 +77,10 @@ module Plock
 
       def key = @lease.key
 
-      # @return [Boolean] did another caller hold the key or wait for it?
+      # Did another caller hold the key or wait for it?
       def contended? = @contended
 
-      # @return [Float] seconds until `wait:` is over; 0.0 when it is over
+      # Seconds until `wait:` is over.
       def left = [@patience - Clock.now, 0.0].max
 
       # @param wait [Float] seconds
@@ -122,9 +106,8 @@ module Plock
         end
       end
 
-      # Called if the request failed, or if the caller was interrupted before it had the lease.
-      # Removes from the server everything that the request left there. The caller waits at most
-      # AT_ONCE_S for this, and not at all if the store did not answer.
+      # Called if the request failed, or if the caller was interrupted before it had the lease. The
+      # caller waits at most AT_ONCE_S, and not at all if the store did not answer.
       def leave
         @place&.leave
         if @lease.fence && @lease.ended.nil?
@@ -200,15 +183,13 @@ module Plock
         false
       end
 
-      # Returns true if a failure counts as an ordinary timeout of `wait:`. It counts if the store
-      # refused the request earlier, and is now only slow, because other callers may be keeping the
-      # store busy. No failure counts if the store has been out of reach for too long.
+      # Does the failure count as an ordinary timeout of `wait:`? It does if the store refused the
+      # request earlier, and is now only slow: other callers may be keeping it busy.
       def refused_until_late?(error)
         @contended && SLOW.include?(error.code) && !@store.reach&.lost?(error, @called_at)
       end
 
-      # Prepares the next attempt after a failed one. The server may still carry out the failed
-      # attempt, so the next one has a new token.
+      # The server may still carry out the failed attempt, so the next one has a new token.
       def start_again
         @store.take_back_later(@lease) if @doubt || @queued
         @doubt = @queued = @failed = false

@@ -10,22 +10,14 @@ module Plock
     #
     # @api private
     module ByOwner
-      # Makes one attempt to take the lock for `owner`, like {Store#lock_acquire}.
+      # Like {Store#lock_acquire}.
       #
-      # @param key [String] the raw key in the store
-      # @param ttl [Numeric] seconds
-      # @return [Boolean] false: the key is held
       # @raise [ArgumentError] the store cannot have such a key, or the owner is empty
-      # @raise [Error] the store failed
       def lock_acquire(key, owner, ttl)
         request_for(state_of(key, owner), Locking::Arguments.ttl(ttl)).run(0.0)
       end
 
-      # Releases the lock if, and only if, `owner` holds it, like {Store#lock_release}.
-      #
-      # @param key [String] the raw key in the store
-      # @return [Boolean] was it held by `owner`?
-      # @raise [Error] the store failed
+      # Like {Store#lock_release}.
       def lock_release(key, owner) = state_of(key, owner).release(0.0)
 
       private

@@ -14,21 +14,13 @@ require_relative "../../record"
 
 module Plock
   class Store
-    # The base of the stores in Ruby. Such a store has the methods that {AcquireRequest} and
-    # {Locking} require, and also:
-    #
-    # - `@pool`, its {Pool}; or `disconnect`, which closes the connections that are not in use;
-    # - `prolong`, `still?`, `give_back` and `downgrade`, which return whether the lease's token
-    #   still held the key;
-    # - `take_over(lease, token, ttl, granted)`, which moves the key from `token` to the lease's
-    #   own token. It returns the fence and the seconds left, or nil if `token` does not hold the
-    #   key.
+    # The base of the stores in Ruby. docs/new-store.md lists the methods of such a store. If its
+    # {Pool} is in `@pool`, it needs no `disconnect`.
     #
     # @api private
     module InRuby
       include Locking
 
-      # The values that an option in seconds can have.
       SPANS = (0.001..3600.0).freeze
 
       # Closes the connections that are not in use. The next use of the store opens new ones.
@@ -41,7 +33,6 @@ module Plock
       end
 
       # @see Locking#pool_status
-      # @return [PoolStatus, nil]
       def pool_status = @pool&.status
 
       # Tells the scheduler when it must next look at the lease.
@@ -50,7 +41,6 @@ module Plock
         @scheduler.schedule(lease, at) if at
       end
 
-      # Called when the lease has ended.
       def forget(lease)
         @scheduler.cancel(lease) if lease.due_at
       end
@@ -58,7 +48,6 @@ module Plock
       # Renews leases for the same span, one after another. A store that can renew them in one
       # request overrides this.
       #
-      # @param span [Float] seconds
       # @yieldparam lease [LeaseState]
       # @yieldparam answer [Boolean, nil] was the lease ours? nil: the store did not answer
       def prolong_all(leases, span)
@@ -79,8 +68,7 @@ module Plock
       # @return [Reach, nil] nil: a request tries until its `wait:` is over
       attr_reader :reach
 
-      # Takes a lease back in the background. The store has just failed, so the caller must not wait
-      # for it.
+      # The store has just failed, so the caller must not wait for it.
       def take_back_later(lease)
         lease = stand_in_for(lease)
         debt = Debts.add(Float::INFINITY)
@@ -124,8 +112,8 @@ module Plock
       # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, the
       # lease is taken back, because no other code knows the new token.
       #
-      # @param heir [String, nil] the dump of another lease, whose token becomes the new token. With
-      #   an heir, the lease is not taken back.
+      # @param heir [String, nil] the dump of another lease, whose token becomes the new token. The
+      #   lease then stays, because other processes know that token
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
@@ -135,7 +123,6 @@ module Plock
         lease.token = StateHold.read(heir, kind)[1] if heir
         lease.ttl = ttl || granted
         undo = method(:take_back_later)
-        # with an heir, the lease stays, because other processes know the new token
         cleanup = heir ? -> { lease.leave if lease.fence } : -> { give_up(lease, undo) }
         handing_out(given, cleanup) do
           asked_at = Clock.now
@@ -181,15 +168,13 @@ module Plock
 
       def request_for(lease, ttl) = AcquireRequest.new(self, lease, ttl)
 
-      # Returns a copy of the lease, with which a background call can undo the current attempt. The
-      # lease itself may have a new token by then.
+      # A copy for a background call, because the lease itself may have a new token by then.
       def stand_in_for(lease) =
         LeaseState
           .new(self, lease.key, lease.token, share: lease.share)
           .tap { |one| one.ttl = lease.ttl }
 
-      # Returns nil, because the store cannot take several keys at once. The caller takes them one
-      # by one.
+      # nil: the caller takes the keys one by one.
       def take_all(*) = nil
 
       def lease_for(key, **options) = LeaseState.new(self, key, Plock.token, **options)

@@ -7,13 +7,8 @@ module Plock
   class Store
     # For servers that have no wait queue, and send no notifications. Each process serves its own
     # waiters in order, and polls with growing pauses for the first of them. A key has only one
-    # holder. In addition to the methods that {InRuby} requires, such a store has:
-    #
-    # - `add(lease, ttl, deadline)`, which makes one attempt and returns the fence, or nil;
-    # - `undo(lease, within)`, which deletes the key if the lease's token holds it. It returns
-    #   whether the store answered;
-    # - `holders(key)`, which returns the holders for {Status};
-    # - `ONE_HOLDER`, the error message that says why a key cannot be shared.
+    # holder. docs/new-store.md lists the methods of such a store. It also has the constant
+    # `ONE_HOLDER`, the error message that says why a key cannot be shared.
     #
     # @api private
     module Looking
@@ -24,8 +19,7 @@ module Plock
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
-      # Makes one attempt. A new caller makes none while other callers of this process wait for the
-      # key.
+      # A new caller makes no attempt while other callers of this process wait for the key.
       def ask(request, how, deadline)
         return if how == :once && @lines.anybody?(request.key)
 
@@ -37,14 +31,14 @@ module Plock
       def line_up(request) = @lines.line_up(request)
 
       # Undoes a grant that the caller may not know of. The acquire may reach the server after this
-      # first undo, so the scheduler undoes the grant again after AFTERMATH_S. If the first undo
-      # fails and `within` is given, the scheduler also repeats it at once.
+      # first undo, so the scheduler undoes the grant again after AFTERMATH_S, and while the store
+      # does not answer. If the first undo fails and `within` is given, the scheduler also repeats
+      # it at once.
       #
-      # While the store does not answer, the scheduler repeats the second undo. After such an
-      # outage, it undoes the grant twice more, with pauses as long as the outage. The operating
-      # system resends the data of a closed connection with pauses that double. So after an outage,
-      # the acquire may take as long as the outage itself to arrive. The scheduler stops when the
-      # lease would have expired.
+      # The operating system resends the data of a closed connection with pauses that double. So
+      # after an outage, the acquire may take as long as the outage itself to arrive. The scheduler
+      # therefore undoes the grant twice more, with pauses as long as the outage, until the lease
+      # would have expired.
       #
       # @param within [Float, nil] seconds that the caller can wait; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)
