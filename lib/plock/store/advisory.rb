@@ -122,8 +122,7 @@ module Plock
       # @return [PostgresqlLocks, MysqlLocks]
       attr_reader :pool, :locks
 
-      # @return [PerProcess] the holders and waiters of this process, keyed by the server's id of
-      #   the connection
+      # The holders and waiters of this process, by the server's ids of their connections.
       attr_reader :here
 
       def ask(request, how, deadline)
@@ -230,11 +229,9 @@ module Plock
         end
       end
 
-      # Lends a connection for one call. If leases and waiters use all connections, the pool opens
-      # one more.
+      # If leases and waiters use all connections, the pool opens one more for this call.
       def beside(deadline, &block) = @pool.with(deadline, Pool::RELEASE, &block)
 
-      # @return [Hash{Integer => LeaseState}]
       def known = @here.enter(&:dup)
 
       # Some abilities are missing only on some databases.
@@ -301,7 +298,6 @@ module Plock
         broken.positive? || there.any?
       end
 
-      # @param ids [Array<Integer>] the server's ids of the holders' connections
       def cut(key, ids, deadline)
         beside(deadline) do |connection|
           ids.each { |id| @locks.cut(connection, id, deadline) }

@@ -187,8 +187,6 @@ module Plock
       end
 
       # Without a deadline, all requests of the block together take at most `attempt_timeout`.
-      #
-      # @param reserve [Integer] by how many connections this call can exceed the pool's size
       def work(deadline = nil, reserve = 0)
         deadline ||= Clock.now + @attempt_timeout
         @pool.with(deadline, reserve) { |client| yield client.by(deadline) }
@@ -271,7 +269,6 @@ module Plock
         value
       end
 
-      # @raise [ArgumentError]
       def check_name(key)
         if key.is_a?(String) && key.bytesize.between?(1, 250) && !key.b.match?(/[\x00-\x20\x7F]/n)
           return key

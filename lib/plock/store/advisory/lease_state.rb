@@ -15,16 +15,13 @@ module Plock
         # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} reports them
         attr_reader :owner
 
-        # @return [Float] when the request began to wait, or when the lease was granted, in seconds
-        #   since 1970
+        # When the request began to wait, or the lease was granted, in seconds since 1970.
         attr_reader :since
 
-        # @return [Integer, nil] the server's id of the connection; nil: the request has neither
-        #   waited nor been granted
+        # @return [Integer, nil] nil: the request has neither waited nor been granted
         attr_reader :server_id
 
-        # @return [Float, nil] the time on {Clock} until which the key stays taken after the
-        #   release
+        # @return [Float, nil] until when, on {Clock}, the key stays taken after the release
         attr_accessor :kept_until
 
         def initialize(store, *, **options)
@@ -44,8 +41,7 @@ module Plock
           self
         end
 
-        # An attempt has failed, and its connection has been taken back. The next attempt, with the
-        # new token, borrows a connection again.
+        # The connection of the failed attempt has been taken back, so the next one borrows again.
         def token=(token)
           super
           @loan = @store.pool.loan
@@ -57,7 +53,6 @@ module Plock
           raise UnsupportedError, BOUND
         end
 
-        # @return [Boolean] does the lease still have its connection?
         def pending? = @loan.state && !@parted
 
         def valid?
@@ -70,7 +65,6 @@ module Plock
           super
         end
 
-        # The socket that {ConnectionWatch} waits on.
         def watched_io = connection&.socket
 
         def notice_end
@@ -82,12 +76,10 @@ module Plock
 
         def connection = @loan.connection
 
-        # @raise [Error] no connection was available before the deadline
         def connect(deadline)
           @store.pool.fill(@loan, deadline)
         end
 
-        # Records the server's id of the connection that waits for the lock or holds it.
         def note(server_id)
           @server_id = server_id
           @since = Clock.wall
@@ -114,9 +106,8 @@ module Plock
           held
         end
 
-        # Breaks a lease of this process. The caller may be inside the lease's own block. In that
-        # case the loss raises an error in this thread. `Interrupts.defer` delays the error until
-        # the lock is released.
+        # Breaks a lease of this process. If the caller is inside the lease's own block, the loss
+        # raises an error in this thread, but not before the lock is released.
         #
         # @return [Boolean] was there anything to break?
         def take_away(deadline)

@@ -27,7 +27,6 @@ module Plock
         # Seconds that one statement may wait: a year.
         def longest_wait = 31_536_000.0
 
-        # @return [String] the name of the key's lock, different for each key
         def name(key)
           FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)
         end

@@ -30,14 +30,12 @@ module Plock
           @transaction = scope == :transaction
         end
 
-        # @return [Array<Symbol>] abilities that this store lacks, in addition to {Advisory::UNABLE}
         def unable = @transaction ? %i[downgrade] : []
 
         # Seconds that one statement may wait. The database does not allow a longer limit, so a
         # caller with a longer `wait:` asks again.
         def longest_wait = 2_147_483.0
 
-        # @return [Integer] the number of the key's lock
         def number(key)
           OpenSSL::Digest::SHA256.digest(key).unpack1("q>")
         end
@@ -83,9 +81,7 @@ module Plock
           raise UnsupportedError, ADVICE
         end
 
-        # Releases all locks that the connection holds.
-        #
-        # @return [Boolean] whether the database confirmed it
+        # Releases all locks that the connection holds, and returns true.
         def clean(connection, deadline)
           !connection.run(
             @transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline
@@ -119,19 +115,17 @@ module Plock
           end
         end
 
-        # @return [Array<Integer>] the ids of the server processes of all holders
+        # The ids of the holders' server processes.
         def holders(connection, key, deadline)
           sql = "SELECT pid FROM pg_locks WHERE #{OURS} AND granted"
           connection.run(sql, number(key), deadline).rows.flatten
         end
 
-        # Cuts the holder's connection.
         def cut(connection, id, deadline)
           connection.run("SELECT pg_terminate_backend($1)", id, deadline)
         end
 
-        # @return [Boolean] does a pooler lend the server's connection with the lock to other
-        #   clients?
+        # Does a pooler lend the server's connection with the lock to other clients?
         def astray?(connection, server_id, pool, deadline, trials = TRIALS)
           return false if @transaction
 

@@ -18,8 +18,8 @@ module Plock
       # system resends the data of a closed connection with pauses that double. So after an
       # outage, the statement may take as long as the outage itself to arrive.
       #
-      # An Aftermath is a task of the {Scheduler}. If a removal or a look fails, the Aftermath
-      # repeats it with growing pauses, until the lease would have expired.
+      # An Aftermath is a task of the {Scheduler}. It repeats a removal or a look that fails with
+      # growing pauses, until the lease would have expired.
       #
       # @api private
       class Aftermath
@@ -32,7 +32,6 @@ module Plock
         Doubt = Struct.new(
           :key, :token, :until_time, :since, :settled, :at, :looks, :pause, :debt
         ) do
-          # @param now [Float] a time of {Clock}
           def done(now)
             away = settled ? 1.0 : [now - since, 1.0].max
             self.looks = (looks || PAUSES_S).map { |seconds| seconds * away }
@@ -44,8 +43,6 @@ module Plock
           end
 
           # Schedules the next attempt, in case this one fails.
-          #
-          # @param now [Float] a time of {Clock}
           def begun(now)
             self.pause ||= Backoff.new(*Scheduler::RETRY_S, 2.0)
             self.at = now + pause.next
@@ -56,7 +53,6 @@ module Plock
 
         private_constant :Doubt
 
-        # @param scheduler [Scheduler]
         # @param look [Method] takes a Hash of keys by token, and returns the tokens that have a
         #   lease or a place
         # @param settle [Method] takes a key and a token, and removes the token's lease or place

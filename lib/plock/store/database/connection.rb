@@ -20,10 +20,8 @@ module Plock
         # The result of a statement: its rows, the number of rows that it affected, and on MySQL
         # the argument of LAST_INSERT_ID.
         Answer = Struct.new(:rows, :count, :id) do
-          # @return [Array, nil] the first row; nil: there is no row
           def row = rows.first
 
-          # @return [Object, nil] the first column of the first row; nil: there is no row
           def value = rows.dig(0, 0)
         end
 
@@ -32,8 +30,7 @@ module Plock
         # Seconds that the server has to report the id of a new connection's session.
         START_S = 1.0
 
-        # Seconds to wait for the rest of an abandoned answer. If the statement was part of a
-        # transaction, the rollback may take this long again.
+        # Seconds to wait for the rest of an abandoned answer, and once more for a rollback.
         DRAIN_S = 0.05
 
         # A failed statement that may succeed if it is sent again.
@@ -43,19 +40,15 @@ module Plock
           def default_code = :busy
         end
 
-        # Why a server has refused a connection.
-        #
-        # @param _error [Exception] an error of the driver
-        # @return [Symbol, nil] `:login`, `:no_database`; nil: another reason, which may be
-        #   temporary
+        # @return [Symbol, nil] why a server has refused a connection: `:login`, `:no_database`;
+        #   nil: another reason, which may be temporary
         def self.refusal(_error) = nil
 
-        # The settings with which Active Record opens a connection; by default, those of the model.
+        # Changes the model's settings to those with which Active Record opens a connection.
         def self.settings(hash) = hash
 
         # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected
-        # @yieldreturn [ActiveRecord::ConnectionAdapters::AbstractAdapter] another adapter for the
-        #   same database
+        # @yieldreturn [Object] another adapter for the same database
         def initialize(adapter, &another)
           @adapter = adapter
           @another = another
@@ -80,7 +73,6 @@ module Plock
         #   returns rows
         # @param types [String] the types of the columns in these rows: `s` for text, `i` for an
         #   integer
-        # @return [Array<Array>] the rows
         # @raise [Error] If a statement failed, none of the statements has taken effect. If the
         #   answer was lost, all of them may have taken effect.
         def batch(statements, binds, types, deadline)
@@ -95,7 +87,6 @@ module Plock
           raise failure(e)
         end
 
-        # @return [String] the value as SQL text
         def literal(value)
           case value
           when nil then "NULL"
@@ -104,12 +95,13 @@ module Plock
           end
         end
 
-        # @return [Boolean] can the connection be used again? This checks its socket.
+        # Can the connection be used again? This also checks its socket.
         def usable? = finished? && alive?
 
-        # @return [Boolean] true if the connection is neither broken, nor waiting for an answer, nor
-        #   in a transaction. If an answer is outstanding, this first waits a moment for the rest of
-        #   it. This also rolls back the transaction of an interrupted batch.
+        # Waits a moment for the rest of an outstanding answer, and rolls back the transaction of an
+        # interrupted batch.
+        #
+        # @return [Boolean] is the connection neither broken, nor busy, nor in a transaction?
         def finished?
           return false if @spoilt
 
@@ -121,11 +113,9 @@ module Plock
         # @return [IO, nil] the connection's socket; nil: the driver does not expose it
         def socket = nil
 
-        # Returns whether the server still keeps this idle connection open. The caller must mask
-        # interrupts.
+        # Does the server still keep this idle connection open? The caller must mask interrupts.
         def lives? = !@spoilt && alive?
 
-        # @return [Boolean] is an answer, or the rest of one, outstanding?
         def busy? = @busy
 
         # Marks the connection as broken: it must not be used again.
@@ -165,7 +155,7 @@ module Plock
 
         def in_transaction? = true
 
-        # Waits a moment for the rest of an abandoned answer. Returns whether all of it arrived.
+        # Did the rest of an abandoned answer arrive within a moment?
         def recovered? = false
 
         def telling(sql)
@@ -200,23 +190,19 @@ module Plock
           [deadline - Clock.now, 0.001].max
         end
 
-        # Returns the error for an answer that missed its deadline. The connection is not used
-        # again.
         def late
           spoil
           UnavailableError.new("the database has not answered in time", code: :timed_out)
         end
 
-        # Returns only the first line of the message, because the other lines may quote bound
-        # values.
+        # Only the first line of the message, because the other lines may quote bound values.
         def words(error)
           "#{error.class}: #{error.message.lines.first&.strip}"
         end
 
         def unavailable(error, code = :io) = UnavailableError.new(words(error), code: code)
 
-        # Returns the error for a server that is read-only, perhaps since a failover. The connection
-        # is not used again, because a new connection may reach another server.
+        # A server may be read-only since a failover. A new connection may reach another server.
         def read_only(error)
           spoil
           unavailable(error)

@@ -25,7 +25,7 @@ module Plock
         # Discards the parent's connections as soon as a child is forked. If a descriptor stayed
         # open in the child, a parent that has died would still look alive to the server.
         #
-        # @param weak [WeakRef] to the connections of a store that may have been garbage-collected
+        # @param weak [WeakRef] because the store may have been garbage-collected
         def self.discard_all(weak)
           weak.discard_all
         rescue WeakRef::RefError

@@ -21,8 +21,8 @@ module Plock
 
         MICROSECONDS = 1_000_000.0
 
-        # Seconds between two attempts of a statement that collided with another transaction. During
-        # the pause, the connection is back in the pool.
+        # Seconds between two attempts of a statement that collided with another transaction: the
+        # first and the longest pause, while the connection is back in the pool.
         COLLISION_S = [0.002, 0.1].freeze
 
         # Seconds between two deletions of old rows: PRUNE_ON_S while more old rows are left, else
@@ -40,7 +40,6 @@ module Plock
         #   processes; nil: the database has no channels
         attr_reader :channel
 
-        # @param scheduler [Scheduler] the store's scheduler
         def initialize(origin, scheduler, reach, pool_size:, release_timeout:, connect_timeout:)
           @connections = Connections.new(origin, pool_size, connect_timeout)
           @tables = origin.tables
@@ -55,22 +54,20 @@ module Plock
           here
         end
 
-        # @return [Float] a time of {Clock}, by which a release that begins now must be answered
+        # By when a release that begins now must be answered.
         def soon = Clock.now + release_timeout
 
-        # @return [Float] seconds
         def release_timeout = Background.at_most(@release_timeout)
 
         def micros(seconds) = (seconds * MICROSECONDS).round
 
-        # @return [String] the holder record, as the tables store it
+        # The holder record, as the tables store it.
         def record(label, token)
           here
           Record.write(@channel && [@channel, *@listener.server_process].join("@"), label, token)
         end
 
-        # Lends a connection to the block. Repeats the block if it collides with another
-        # transaction.
+        # Repeats the block if it collides with another transaction.
         def work(deadline, reserve = 0, &block)
           @connections.with(deadline, reserve, &block).tap { @reach.answered }
         rescue Connection::Again
@@ -81,7 +78,6 @@ module Plock
           retry
         end
 
-        # Calls one method of {Tables}, through {#work}.
         def ask(what, *arguments, by:, reserve: 0)
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
@@ -89,7 +85,6 @@ module Plock
         # Releases a lease, and calls the key's first waiter. This takes one statement if the
         # database can do both in one.
         #
-        # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was the lease still held?
         def release(lease, keep, deadline)
           waiting, called = ask(*releasing(lease, keep), by: deadline, reserve: Pool::RELEASE)
@@ -106,14 +101,11 @@ module Plock
           holder ? @turns.call_first(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
         end
 
-        # Calls the waiter that has this token.
-        #
-        # @param holder [String, nil] the waiter's holder record; nil: there is no waiter
+        # Calls the waiter that has this token, if it is not nil.
         def call(holder, token, deadline)
           tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)
         end
 
-        # Removes the lease or the place that a token has.
         def settle(key, token, deadline = soon)
           holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
           call(holder, next_token, deadline)
@@ -130,8 +122,6 @@ module Plock
 
         def unwatch(lease) = @watched.delete(lease.token)
 
-        # Notifies owners that their leases were broken.
-        #
         # @param owners [Array<Array(String, String)>] their holder records and tokens
         def tell_of_loss(owners, deadline)
           here
@@ -142,7 +132,6 @@ module Plock
           end
         end
 
-        # Handles a message from the channel.
         def hear(message)
           word, token = message.split(" ", 2)
           case word
@@ -158,10 +147,8 @@ module Plock
           @watched.values.each(&:ask_soon)
         end
 
-        # @return [Boolean] are there waiters or watched leases?
         def listening? = @turns.any? || @watched.any?
 
-        # @return [Boolean] does this process receive calls now?
         def listen(deadline)
           return false unless @calls
 
@@ -187,8 +174,7 @@ module Plock
 
         private
 
-        # @param names [Hash{String => String}] the keys, by token
-        # @return [Array<String>] the tokens that have a lease or a place
+        # For {Aftermath}.
         def look_for(names)
           names.each_slice(Tables::LISTED_AT_ONCE).flat_map do |some|
             ask(:present, some.to_h, by: soon, reserve: Pool::RELEASE)

@@ -24,8 +24,7 @@ module Plock
                                   "extend and release it there, or when that has ended"
         end
 
-        # Makes one attempt. Other connections see the result when the caller's transaction is
-        # committed.
+        # Makes one attempt.
         def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, _replicas, &given)
           return super unless inside?
 
@@ -75,10 +74,9 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # PostgreSQL calls the first waiter when the transaction is committed. Usually it leaves out
-        # a waiter of this process, which it recognizes by the given channel. Here the channel is
-        # empty and matches no process, so PostgreSQL calls any first waiter. If the transaction is
-        # rolled back, the store makes the release again, because the owner has ended the lease.
+        # PostgreSQL calls the first waiter when the transaction is committed, even a waiter of this
+        # process, because the channel is empty. If the transaction is rolled back, the store makes
+        # the release again, because the owner has ended the lease.
         #
         # @param acquired_here [Boolean] does a rollback also undo the acquire?
         def give_back_inside(lease, keep, deadline, acquired_here: false)

@@ -15,7 +15,7 @@ module Plock
         NAME = "Plock"
         private_constant :SAVEPOINT, :NAME
 
-        # @param failures [Array<Class>] the error classes of the connection's driver
+        # @param failures [Array<Class>] the error classes of the driver
         def initialize(adapter, failures)
           @adapter = adapter
           @failures = failures
@@ -24,7 +24,7 @@ module Plock
           @begun = @gone = @back = false
         end
 
-        # @return [Boolean] has MySQL rolled back the whole transaction, as after a deadlock?
+        # Has MySQL rolled back the whole transaction, as after a deadlock?
         def transaction_gone? = @gone
 
         # @yield the block runs statements, which are rolled back if the block raises or returns nil

@@ -38,8 +38,7 @@ module Plock
         READ_S = 2
         LONGEST_S = 31_536_000
 
-        # Failures of a server that is shutting down, has too many connections, or is otherwise
-        # unavailable.
+        # Failures of a server that is, for example, shutting down or has too many connections.
         UNAVAILABLE = [
           1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927, 3024
         ].freeze
@@ -50,13 +49,12 @@ module Plock
 
         def self.refusal(error) = REFUSALS[number_of(error)]
 
-        # Returns the number of an error. Each driver names this attribute differently.
+        # Each driver names this attribute differently.
         def self.number_of(error)
           name = %i[error_number error_code].find { |known| error.respond_to?(known) }
           error.public_send(name) if name
         end
 
-        # The settings with which Active Record opens a connection.
         def self.settings(hash)
           variables = hash.fetch(:variables, {}).transform_keys(&:to_sym)
           { read_timeout: READ_S, **hash, variables: { **variables, **VARIABLES } }

@@ -30,8 +30,7 @@ module Plock
           result ? answer(result.to_a, result.size) : answer([], @raw.affected_rows, @raw.last_id)
         end
 
-        # Reads all results, and returns the first. The next statement would mistake unread
-        # results for its own.
+        # Reads all results. The next statement would mistake unread ones for its own.
         def first_of_results
           result = @raw.async_result
           @raw.next_result while @raw.more_results?

@@ -15,11 +15,10 @@ module Plock
         LISTENERS = 1_886_154_603 # "plck" in ASCII
 
         # Releases the key like {#release}, and calls the first waiter if that waiter is in another
-        # process.
+        # process and did not arrive while the statement ran.
         #
         # @return [Array(Boolean, String), nil] whether there may be waiters, and the token of the
-        #   first waiter that the statement saw; nil: the token did not hold the key. The statement
-        #   does not see a waiter that arrives while it runs, and does not call that waiter
+        #   first waiter that the statement saw; nil: the token did not hold the key
         def release_and_call(connection, key, token, channel, deadline)
           row = connection.run(release_and_call_sql, key, token, channel, deadline).row
           row && [row[0] != 0, row[1]]
@@ -38,9 +37,7 @@ module Plock
           connection.run(claim_sql, key, token, ttl, deadline).value
         end
 
-        # Takes the advisory lock that shows other processes that the listener is alive.
-        #
-        # @return [Integer] the connection's server process
+        # Takes the lock that {#alive} tries, and returns the connection's server process.
         def announce_listener(connection, deadline)
           sql = "SELECT pg_backend_pid(), pg_try_advisory_lock(#{LISTENERS}, pg_backend_pid())"
           connection.run(sql, deadline).value
@@ -62,11 +59,9 @@ module Plock
         private
 
         # The condition that a claim's waiter is alive. The claim's holder record names the server
-        # process that listens for the waiter's process. If that server process has ended, the
-        # waiter has ended as well. A listener holds an advisory lock for as long as its server
-        # process lives. So this tries that lock first, which is cheaper than looking for the server
-        # process. A free lock proves nothing, because listeners of older versions hold no such
-        # lock. In that case, this looks for the server process.
+        # process that listens for the waiter's process, and lives as long as the waiter. A listener
+        # holds an advisory lock. Trying that lock is cheaper than looking for the server process.
+        # But a free lock proves nothing, because listeners of older versions hold no such lock.
         def alive(claim)
           listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
           "CASE WHEN #{listener} !~ '^[0-9]+$' THEN true " \
@@ -75,10 +70,8 @@ module Plock
         end
 
         # The first waiter for `$1` that is not known to have ended. The subquery sorts first, so
-        # that the server checks waiters only until it finds a live one.
-        #
-        # @param condition [String] a condition for the claims to check
-        # @param known [String] a condition for claims that are known to be alive
+        # that the server checks waiters only until it finds a live one. `known` is a condition for
+        # claims that are known to be alive.
         def head(condition = "true", known = "false")
           "(SELECT token, holder, split_part(split_part(holder, ' ', 4), '@', 1) AS channel " \
             "FROM (SELECT token, holder FROM #{@claims} WHERE #{condition} AND name = $1 " \
@@ -86,8 +79,7 @@ module Plock
             "WHERE CASE WHEN #{known} THEN true ELSE #{alive("c")} END LIMIT 1) AS head"
         end
 
-        # Calls the first waiter, unless the waiter belongs to this process, which listens on
-        # `channel`.
+        # Calls the first waiter, unless it belongs to this process, which listens on `channel`.
         def call(channel)
           "CASE WHEN head.channel <> #{channel} " \
             "THEN pg_notify(head.channel, 'turn ' || head.token) END::text"

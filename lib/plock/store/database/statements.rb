@@ -47,12 +47,12 @@ module Plock
             "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
         end
 
-        # Sets when a lease expires. If the clock was set back, this also moves the lease's
-        # beginning back, so that it does not lie in the future.
+        # If the clock was set back, this also moves the lease's beginning back, so that it does not
+        # lie in the future.
         def ends_in(span) =
           "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
 
-        # The condition that a claim has ended.
+        # The condition that a claim has ended, or is a place from before the clock was set back.
         def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
 
         # Deletes the claims that have ended. If a key then has no live waiter, clears its flag
@@ -86,14 +86,11 @@ module Plock
 
         def next_fence = greater("fence + 1", now)
 
-        # Takes the key for one holder, if the key is free and not shared, and no live waiter
-        # precedes this request.
         def occupy_key
           take_row("NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = $key " \
                    "AND (c.fence IS NOT NULL OR (#{before("c")})))")
         end
 
-        # Takes a key that at most `$slots` holders can share, all in the same mode.
         def share_key
           inside = "(SELECT mode FROM #{@claims} " \
                    "WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
@@ -125,10 +122,9 @@ module Plock
           "#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token) AND #{alive(claim)}"
         end
 
-        # @return [String] the condition that the process of the claim is not known to have ended
+        # The condition that the process of the claim is not known to have ended.
         def alive(_claim) = "1 = 1"
 
-        # Takes the key away from an owner that holds it alone.
         def vacate(condition)
           "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{condition}"
         end
@@ -154,9 +150,7 @@ module Plock
           first_of_queue("1 = 1", "#{fence}, #{left}, #{place}")
         end
 
-        # @param columns [String] additional columns, which come first
-        # @return [String] a query that returns one row if the condition holds: the first waiter's
-        #   holder record and token
+        # Returns one row if the condition holds, which ends with a waiter's record and token.
         def first_of_queue(condition, columns = nil)
           "SELECT #{"#{columns}, " if columns}c.holder, c.token " \
             "FROM #{@leases} l LEFT JOIN #{@claims} c ON c.id = (SELECT MIN(q.id) " \
@@ -164,8 +158,7 @@ module Plock
             "WHERE l.name = $key AND #{condition}"
         end
 
-        # Returns the lease's table, the condition that finds the lease in that table while it
-        # lasts, and the values that the condition binds.
+        # The table, the condition that finds the lease while it lasts, and what it binds.
         def lease(key, token, shared)
           if shared
             return @claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token

@@ -17,10 +17,6 @@ module Plock
       # The row of a free key keeps the fence. The row is deleted after a day at the earliest, and
       # not before the database's clock has passed the fence.
       #
-      # If a lease seems to have begun more than a minute in the future, the clock was set back
-      # after the lease began. The lease then starts again with its whole length. A place in the
-      # queue that ends more than a minute in the future is treated as abandoned.
-      #
       # The SQL here is for PostgreSQL and SQLite; {MysqlTables} replaces some of it.
       #
       # @api private
@@ -33,16 +29,12 @@ module Plock
         LISTED_AT_ONCE = 500
         PRUNED_AT_ONCE = 500
 
-        # @param prefix [String] the beginning of the tables' names
-        # @param suffix [String] the end of the tables' names
         def initialize(prefix, suffix)
           @leases = "#{prefix}plock_leases#{suffix}"
           @claims = "#{prefix}plock_claims#{suffix}"
         end
 
-        # Takes a key for one holder, if the key is free and has no waiters.
-        #
-        # @return [Integer, nil] the fence
+        # @return [Integer, nil] the fence; nil: the key is held or has waiters
         def acquire(connection, key, token, ttl, holder, deadline)
           connection.run(acquire_sql, key, token, ttl, holder, deadline).value
         end
@@ -53,7 +45,7 @@ module Plock
           row && row[0] != 0
         end
 
-        # @return [Boolean, nil] as {#release}, for a key that can have several holders
+        # Like {#release}, for a key that can have several holders.
         def release_shared(connection, key, token, keep, deadline)
           claims, held, = lease(key, token, true)
           answer =
@@ -77,8 +69,7 @@ module Plock
           connection.run(sql, *binds, span, deadline).count.positive?
         end
 
-        # Takes or keeps a place in the wait queue of a key. Takes the key itself if this request is
-        # the first in the queue and the key has room for it.
+        # Takes the key if this request is the first in the wait queue, and the key has room for it.
         #
         # @param queue [Boolean] does the request keep its place if it is refused?
         # @return [Array(Integer, Integer, Integer, String, String)] the fence, or nil; how long the
@@ -157,9 +148,8 @@ module Plock
           connection.batch(statements, { key: key, token: token }, "iss", deadline).first
         end
 
-        # Gives a lease to another owner, with a new fence.
+        # Gives a lease of the token `from` to another owner, with a new fence.
         #
-        # @param from [String] the token of the owner that left the lease
         # @param ttl [Integer, nil] nil: the lease keeps its expiry
         # @return [Array(Integer, Integer), nil] the fence, and how long the lease still lasts;
         #   nil: the lease is no longer held
@@ -222,9 +212,7 @@ module Plock
           connection.batch(statements, binds, "si", deadline).to_h
         end
 
-        # Renews leases on keys that only one holder may have.
-        #
-        # @param names [Hash{String => String}] the keys of the leases, by token
+        # @param names [Hash{String => String}] the keys of exclusive leases, by token
         # @return [Array<String>] the tokens of the renewed leases. The other leases are no longer
         #   held, or another transaction has locked them.
         def prolong_all(connection, names, span, deadline)
@@ -233,10 +221,8 @@ module Plock
           connection.run("SELECT token FROM #{@leases} WHERE #{mine}", deadline).rows.flatten
         end
 
-        # The state of a waiter: how long the key is still held, whether the waiter is the first,
-        # and how long its place is kept.
-        #
-        # @return [Array(Integer, Boolean, Integer), nil] nil: the waiter's place is gone
+        # @return [Array(Integer, Boolean, Integer), nil] how long the key is still held, whether
+        #   the waiter is the first, and how long its place is kept; nil: its place is gone
         def look(connection, key, token, deadline)
           left, first, place = connection.run(look_sql, key, token, deadline).row
           place && [left, first.zero?, place]
@@ -250,9 +236,7 @@ module Plock
         end
 
         # Calls the first waiter, if the database can do so and the waiter belongs to another
-        # process.
-        #
-        # @return [Array(String, String), nil] the first waiter's holder record and token
+        # process. Returns the waiter's holder record and token.
         def call_first(connection, key, _channel, deadline)
           connection.run("SELECT holder, token FROM #{@claims} " \
                          "WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
@@ -261,7 +245,7 @@ module Plock
 
         # @return [Array<Array(Integer, Integer, Integer, String, String)>] the holders, and then
         #   the waiters in order. Each row has the fence, or nil; the time left; when the lease or
-        #   the wait began; the holder record; the mode, or nil; and a number that sorts the rows.
+        #   the wait began; the holder record; the mode, or nil; and a number that sorts the rows
         def examine(connection, key, deadline)
           connection
             .run(
@@ -292,7 +276,6 @@ module Plock
           connection.run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline).value
         end
 
-        # @param replace [Boolean] does the note replace an existing one?
         def keep_note(connection, name, note, replace, deadline)
           connection.run(
             "INSERT INTO #{@leases} (name, holder, acquired_at) " \
@@ -306,9 +289,6 @@ module Plock
           end
         end
 
-        # Deletes keys that have been free for a day, and places that their owners no longer
-        # refresh.
-        #
         # @return [Boolean] may there be more to delete?
         def prune(connection, deadline)
           connection.run(

@@ -21,7 +21,6 @@ module Plock
               end
           end
 
-          # Returns the first result of a block of statements.
           def query(text)
             result = @query.call(text)
             @next.call while @more.call

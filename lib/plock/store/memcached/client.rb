@@ -58,7 +58,6 @@ module Plock
 
         private_constant :Strings, :SETTINGS, :TAKEN_OVER, :ASIDE, :InTime
 
-        # @param source [String, Array<String>, Dalli::Client, #with]
         # @return [Array(Array<String>, Hash)] servers and options
         def self.address_of(source)
           case source
@@ -90,7 +89,6 @@ module Plock
           self
         end
 
-        # @return [Boolean] was the key free?
         def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl, raw: true) }
 
         # @param ttl [Integer] 0: the key never expires
@@ -101,34 +99,30 @@ module Plock
 
         def read(key) = ask { @dalli.get(key, raw: true) }
 
-        # @return [Array(String, Integer)] the value and its version
         def read_with_cas(key) = ask { @dalli.get_cas(key) }
 
-        # @return [Boolean] was the value replaced? False if it has changed since it was read.
+        # False if the value has changed since it was read.
         def replace(key, value, ttl, cas) =
           !!ask { @dalli.replace_cas(key, value, cas, ttl, raw: true) }
 
-        # @return [Boolean] was the key deleted? False if its value is gone, or has changed since
-        #   it was read.
+        # False if the value is gone, or has changed since it was read.
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
-        # @return [Boolean] true if {#finished?} is true, and no server has closed its socket
         def usable? = finished? && sockets.none? { |socket| socket.wait_readable(0) }
 
-        # @return [Boolean] false while a request runs, and after a request that failed
+        # False while a request runs, and after a request that failed.
         def finished? = !@busy
 
         def close = @dalli.close
 
-        # Does nothing, because Dalli notices a fork by itself.
+        # Dalli notices a fork by itself.
         def discard; end
 
         private
 
         def servers = @dalli.__send__(:ring).servers
 
-        # Returns only plain sockets. On a TLS socket, data to read does not always mean that the
-        # server has closed it.
+        # Only plain sockets: data to read on a TLS socket may not mean that the server closed it.
         def sockets = servers.map(&:sock).grep(BasicSocket)
 
         # Without a Fiber scheduler, interrupts are masked until the answer arrives, because Dalli
@@ -159,8 +153,7 @@ module Plock
           yield
         end
 
-        # Makes the request on another thread, and waits at most `seconds` for that thread. While
-        # the process is ending, no thread can start. So the request runs on this thread, and
+        # While the process is ending, no thread can start. So the request runs on this thread, and
         # {InTime} limits its time. {InTime} does not limit Dalli's handshake, so a request that
         # needs a new connection then fails at once.
         def ask_aside(seconds, &block)

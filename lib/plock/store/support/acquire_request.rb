@@ -36,7 +36,7 @@ module Plock
           false
         end
 
-        # Tells the place that the request has a new token.
+        # Called when the request has a new token.
         def renew; end
 
         def leave; end
@@ -80,7 +80,6 @@ module Plock
       # Did another caller hold the key or wait for it?
       def contended? = @contended
 
-      # Seconds until `wait:` is over.
       def left = [@patience - Clock.now, 0.0].max
 
       # @param wait [Float] seconds

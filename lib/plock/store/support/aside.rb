@@ -59,7 +59,6 @@ module Plock
           end
         end
 
-        # Runs the block without waiting for it.
         def start(&block) = Background.launch(&block) || yield
 
         private

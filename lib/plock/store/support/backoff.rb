@@ -17,12 +17,10 @@ module Plock
         reset
       end
 
-      # Makes the next pause `first` again.
       def reset
         @pause = @first
       end
 
-      # @return [Float] seconds
       def next
         pause = @pause * rand(0.5..1.0)
         @pause = [@pause * @factor, @longest].min

@@ -9,11 +9,10 @@ module Plock
     # all such connections of the process.
     #
     # Most locks are held for less than LOOK_S, and waking a thread costs more than such a lock. So
-    # while connections are added and removed, nothing wakes this thread. It wakes by itself once
-    # every LOOK_S, and checks the connections. Most connections are removed before the thread has
-    # checked them once. When no connection has been added for a while, the thread sleeps until a
-    # socket has data, or a connection is added or removed. In both modes, it notices a loss within
-    # about LOOK_S. If the socket is unknown, the sleeping thread takes up to UNSEEN_S.
+    # while connections are added and removed, nothing wakes this thread: it looks at them every
+    # LOOK_S. When no connection has been added for a while, the thread sleeps until a socket has
+    # data, or a connection is added or removed. It notices a loss within about LOOK_S, or within
+    # UNSEEN_S if it sleeps and the socket is unknown.
     #
     # A watched connection has two methods. `watched_io` returns the IO of its socket, or nil.
     # `notice_end` checks the connection, and returns `:live`, `:busy` if another thread uses it, or
@@ -35,7 +34,6 @@ module Plock
 
       @watches = PerProcess.new { new }
 
-      # @return [ConnectionWatch] the watch of this process
       def self.here = @watches.enter(&:itself)
 
       def initialize
@@ -46,7 +44,6 @@ module Plock
         @thread = nil
       end
 
-      # @param watched [#watched_io, #notice_end]
       def add(watched)
         change do
           @watched[watched] = watched.watched_io
@@ -86,10 +83,10 @@ module Plock
         retry
       end
 
-      # Decides whether the thread goes to sleep now.
+      # Also decides whether the thread goes to sleep now.
       #
-      # @return [Hash, nil] the connections and their IOs; nil: the thread must end, because there
-      #   have been no connections for a while
+      # @return [Hash, nil] the connections and their IOs; nil: there have been none for a while,
+      #   and the thread must end
       def current
         @lock.synchronize do
           @watched.delete_if { |_one, io| io&.closed? }
@@ -113,7 +110,6 @@ module Plock
         ios.values_at(*readable) + watched.keys.reject { |one| watched[one] }
       end
 
-      # Sleeps until a socket has data to read, or a connection is added or removed.
       def await(watched)
         IO.select([@hears, *watched.values.compact], nil, nil, (UNSEEN_S if watched.value?(nil)))
         @hears.read_nonblock(1, exception: false)
@@ -128,8 +124,8 @@ module Plock
         end
       end
 
-      # Keeps the thread awake, so that it checks the connections again after LOOK_S. If it slept
-      # instead, unread data in a socket would wake it at once, again and again.
+      # Keeps the thread awake for LOOK_S. If it slept instead, unread data in a socket would wake
+      # it at once, again and again.
       def look_again
         @lock.synchronize { @looks_left = [@looks_left, 1].max }
       end

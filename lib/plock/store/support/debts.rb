@@ -19,7 +19,6 @@ module Plock
 
       class << self
         # @param until_time [Float] a time of {Clock}; after it, there is nothing left to release
-        # @return [Object] the debt, for {#pay}
         def add(until_time)
           debt = Object.new
           enter do
@@ -37,7 +36,6 @@ module Plock
           end
         end
 
-        # Waits until all debts are paid, for at most {Background::LAST_S} seconds.
         def await
           deadline = Clock.now + Background::LAST_S
           enter do
@@ -51,8 +49,7 @@ module Plock
           @owed = {}.compare_by_identity
         end
 
-        # Forgets debts that were not paid in time, because no attempt at a release succeeded. Goes
-        # through the debts from the oldest on, and stops at the first one that has not expired.
+        # Forgets debts that were not paid in time, up to the first that has not expired.
         def forget_expired
           now = Clock.now
           @owed.shift while @owed.any? && @owed.first.last <= now

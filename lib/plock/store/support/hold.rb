@@ -38,7 +38,6 @@ module Plock
 
       # @return [Array(String, String, Integer, Float, Share)] key, token, fence, ttl, and how the
       #   lease shares the key, or nil
-      # @raise [ArgumentError] the string was not written by {#dump}
       def self.read(dump, kind)
         name, token, fence, ttl, key, share = DUMP.match(dump)&.captures
         raise ArgumentError, "not the dump of a lease of a #{kind} store" unless name == kind
@@ -65,7 +64,6 @@ module Plock
 
       attr_reader :lease
 
-      # @return [false] a store in Ruby does not support background releases
       def release_trailing(_keep) = false
 
       # @return [Float] seconds from the request to the grant

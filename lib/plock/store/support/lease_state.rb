@@ -16,8 +16,9 @@ module Plock
       # A lease is renewed when a third of its ttl has passed.
       RENEWALS_PER_TTL = 3
 
-      # At first, for at most this many seconds, an automatically renewed lease is neither renewed
-      # nor watched for breaks. Most blocks are shorter, so their leases cost no request for this.
+      # At first, for this many seconds or half of the time to the first renewal, an automatically
+      # renewed lease is neither renewed nor watched for breaks. Most blocks are shorter, so their
+      # leases cost no request for this.
       LATER_S = 0.25
 
       # How many times a failed renewal is repeated within one ttl.
@@ -66,12 +67,10 @@ module Plock
         @pid = Process.pid
       end
 
-      # Called when the store has granted the lease.
+      # Called when the store has granted the lease. All times are in seconds.
       #
       # @param asked_at [Float] a time of {Clock}, before the request left
-      # @param ttl [Float] seconds
-      # @param left [Float] seconds that the lease still lasts; less than `ttl` if it was granted
-      #   earlier
+      # @param left [Float] for how long the lease lasts; less than `ttl` if it was granted earlier
       # @raise [UnavailableError] the lease expired before the answer came; the server may still
       #   have it
       def given(fence, asked_at, ttl, left = ttl)
@@ -97,13 +96,12 @@ module Plock
       # @return [Boolean] does this lease occupy anything on the server even before it is granted?
       def pending? = false
 
-      # @return [Integer] the lease's id for the dispatcher; negative, unlike the ids of the
-      #   extension
+      # For the dispatcher; negative, unlike the ids of the extension.
       def id = -object_id
 
       def inherited? = @pid != Process.pid
 
-      # @return [Boolean] is the lease valid, as far as is known without asking the store?
+      # As far as is known without asking the store.
       def valid? = @ended.nil? && !@ending && !inherited? && clock.now < @valid_until
 
       def lost? = !inherited? && (@ended == :lost || (@ended.nil? && clock.now >= @valid_until))
@@ -114,7 +112,6 @@ module Plock
         !inherited? && !@told && (@ended.nil? || (@ended == :lost && !@watch))
       end
 
-      # @param ttl [Float] seconds
       # @return [Boolean, nil] was the lease ours? nil: it was released or handed over before
       def extend(ttl)
         asking do
@@ -131,15 +128,12 @@ module Plock
       end
 
       # Called when an extension was undone. Other callers may have the key from `moment` on.
-      #
-      # @param moment [Float] a time of {Clock}
       def end_by(moment)
         @valid_until = [@valid_until, moment].min
       end
 
-      # @param keep [Float] for how many seconds the key stays taken after the release
+      # @param keep [Float] for how many seconds the key stays taken afterwards
       # @param deadline [Float, nil] a time of {Clock}; nil: the store's default
-      # @return [Boolean, nil] as {#extend}
       def release(keep, deadline = nil)
         ending do
           finish(:released)
@@ -166,7 +160,6 @@ module Plock
         @store.give_back_later(self, keep)
       end
 
-      # @return [Boolean, nil] as {#extend}
       def downgrade
         asking do
           share = @share
@@ -179,8 +172,6 @@ module Plock
       end
 
       # Gives the lease up without a release, so that another owner can adopt it before it expires.
-      #
-      # @return [Boolean, nil] as {#extend}
       def leave
         ending do
           finish(:given)
@@ -188,8 +179,6 @@ module Plock
         end
       end
 
-      # Called when the store has answered that the lease is not ours, or when the lease has
-      # expired.
       def lose
         return false if @ended || inherited?
 
@@ -198,22 +187,19 @@ module Plock
         false
       end
 
-      # @return [Boolean] must the store watch the lease for a break? False for an automatically
-      #   renewed lease until {#attend}.
+      # False for an automatically renewed lease until {#attend}.
       def attended? = !@left_alone
 
-      # Makes the scheduler check the lease now, because a notification may have been missed.
+      # Called when a notification may have been missed.
       def ask_soon
         schedule(clock.now) if @due_at && @ended.nil?
       end
 
-      # True, because the scheduler passes several leases at once to {Renewal}.
       def together? = true
 
-      # Reserves the lease for this thread until {#end_turn}, so that no other thread asks the
-      # store about it.
+      # Reserves the lease for this thread until {#end_turn}.
       #
-      # @return [Boolean] false: another thread is asking it; the scheduler tries again soon
+      # @return [Boolean] false: another thread is asking the store; the scheduler tries again soon
       def take_turn
         return @renewing = true if @lock.try_lock
 
@@ -239,10 +225,8 @@ module Plock
         true
       end
 
-      # The request that the scheduler must make for the lease now.
-      #
-      # @return [Float, Symbol, nil] for how many seconds to renew the lease; `:check`: ask whether
-      #   it is still held; nil: no request
+      # @return [Float, Symbol, nil] for how many seconds to renew the lease now; `:check`: ask
+      #   whether it is still held; nil: neither
       def plan(now)
         @due_at = nil
         return if @ended
@@ -256,7 +240,7 @@ module Plock
         schedule(@valid_until)
       end
 
-      # Schedules the lease again, unless it is scheduled or has ended.
+      # Schedules the lease again if its request was not answered.
       def look_again
         if @due_at.nil? && @ended.nil?
           schedule([clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
@@ -305,7 +289,6 @@ module Plock
 
       def alone(&block) = @lock.synchronize(&block)
 
-      # The clock for all times in this class.
       def clock = Clock
 
       # If the answer to an extension is lost, the server may still carry out the extension at any

@@ -16,10 +16,8 @@ module Plock
       # A waiting request: the turn that wakes it, and its entry for {Status}.
       Waiter = Struct.new(:turn, :told)
 
-      # The place of an {AcquireRequest} in the queue for its key. When the request becomes the
-      # first one, its {Turn} is called, which ends {#await}.
+      # When the request becomes the first one for its key, its {Turn} is called.
       class Place < AcquireRequest::Place
-        # @param told [Status::Waiter, nil]
         def initialize(lines, key, told = nil)
           @lines = lines
           @told = told
@@ -84,7 +82,6 @@ module Plock
         @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
       end
 
-      # @return [Array<Status::Waiter>] in queue order
       def waiters(key) = @lines.enter { |lines| (lines[key] || []).map(&:told) }
     end
   end

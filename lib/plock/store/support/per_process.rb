@@ -11,7 +11,6 @@ module Plock
     class PerProcess
       include AfreshInChild
 
-      # @yieldreturn [Object] a new value
       def initialize(&make)
         @make = make
         @lock = Mutex.new

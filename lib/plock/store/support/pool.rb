@@ -9,8 +9,7 @@ require_relative "../../pool_status"
 module Plock
   class Store
     # The connections of one store in Ruby. They are opened on demand, and each is lent to one
-    # thread at a time. Calls that must not wait for other calls can exceed the pool's size: a
-    # release by one connection, a renewal by two.
+    # thread at a time.
     #
     # A connection is recorded in its loan before an interrupt can occur, so no connection is lost.
     # A forked child discards all connections of its parent, even lent ones, and sends nothing on
@@ -54,7 +53,6 @@ module Plock
 
       private_constant :Loan, :LOOK_S, :RETURNED, :FULFILLED
 
-      # @yieldreturn [Object] a new connection
       def initialize(size, &open)
         @size = size
         @open = open
@@ -62,7 +60,7 @@ module Plock
       end
 
       # @param deadline [Float] a time of {Clock}
-      # @param reserve [Integer] by how many connections this call can exceed the pool's size
+      # @param reserve [Integer] RELEASE, RENEWAL, or 0 for other calls
       # @raise [Error] no connection was available before the deadline
       def with(deadline, reserve = 0)
         loan = Loan.new
@@ -74,7 +72,6 @@ module Plock
         end
       end
 
-      # An empty loan, for {#fill} and {#take_back}.
       def loan = Loan.new
 
       def fill(loan, deadline, reserve = 0)
@@ -134,7 +131,6 @@ module Plock
         Interrupts.complete { idle.each { |connection| drop(connection) } }
       end
 
-      # @return [PoolStatus]
       def status
         discard_all
         @lock.synchronize do
@@ -143,7 +139,7 @@ module Plock
         end
       end
 
-      # In a forked child, discards the connections of the parent process.
+      # In a forked child only.
       def discard_all
         return if @pid == Process.pid
 
@@ -164,7 +160,6 @@ module Plock
         @closed = @made = false
       end
 
-      # Puts a new connection into the loan.
       def connect(loan, _deadline) = fulfil(loan)
 
       # Opens a connection for the loan. If the loan was returned in the meantime, the pool keeps
@@ -208,7 +203,6 @@ module Plock
         end
       end
 
-      # Waits until there is a connection, or room for one.
       def queue(loan, deadline, more)
         waits = false
         @lock.synchronize do

@@ -21,7 +21,6 @@ module Plock
         @answered_at = @dark_since = nil
       end
 
-      # Called when the server has answered a request.
       def answered
         @answered_at = Clock.now
         @dark_since = nil
@@ -29,7 +28,6 @@ module Plock
 
       # @param error [UnavailableError] how an attempt failed
       # @param called_at [Float] when the call began
-      # @return [Boolean] must the call give up?
       def lost?(error, called_at)
         return false if @dark_since.nil? && OWN_FAULTS.include?(error.code)
 

@@ -9,15 +9,13 @@ module Plock
     # the store allows.
     #
     # If another thread is already asking the store about a lease, that lease is only scheduled
-    # again. Every other lease is scheduled again after its request, even if the request failed,
-    # unless the lease has ended.
+    # again. Any other lease is scheduled again after its request, unless it has ended.
     #
     # @api private
     class Renewal
       def self.call(store, leases) = new(store, leases.select(&:take_turn)).call
 
-      # @param leases [Array<LeaseState>] leases that {LeaseState#take_turn} has reserved for this
-      #   thread
+      # @param leases [Array<LeaseState>] reserved for this thread by {LeaseState#take_turn}
       def initialize(store, leases)
         @store = store
         @asked_at = Clock.now
@@ -57,8 +55,7 @@ module Plock
         end
       end
 
-      # Ends the reservation of a lease as soon as the answer about this lease has arrived. It does
-      # not wait for the answers about other leases, because their connections may be silent.
+      # Does not wait for the answers about other leases, whose connections may be silent.
       def end_turn(lease)
         return unless @turns.delete(lease)
 

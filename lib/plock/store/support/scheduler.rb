@@ -19,8 +19,6 @@ module Plock
     # The schedule is sorted by time. A task leaves the schedule before it runs, and returns to it
     # only when it is scheduled again, so a task that fails cannot spin.
     #
-    # While other code blocks all Ruby threads, the scheduler renews nothing.
-    #
     # @api private
     class Scheduler
       include AfreshInChild
@@ -33,20 +31,17 @@ module Plock
       # Seconds between two checks of an expired lease that another thread is still asking about.
       LOOK_S = 0.02
 
-      # Seconds between attempts at a failing call: the first pause, and the longest one.
+      # Seconds between attempts at a failing call: the first and the longest pause.
       RETRY_S = [0.1, 2.0].freeze
 
-      # The largest number of tasks in one batch. In a larger batch, the first tasks would wait for
-      # the last ones.
+      # The largest batch. In a larger one, the first tasks would wait for the last ones.
       TOGETHER = 500
 
-      # An entry of the schedule. An entry is void if its task was rescheduled or cancelled
-      # afterwards.
+      # An entry is void if its task was rescheduled or cancelled afterwards.
       Entry = Struct.new(:at, :task)
 
-      # A task that runs a block once, and again at each moment that the block returns.
+      # The task of {Scheduler#call_later}.
       class Call
-        # @yieldreturn [Float, nil] the next moment, on {Clock}
         def initialize(scheduler, &work)
           @scheduler = scheduler
           @work = work
@@ -102,7 +97,7 @@ module Plock
 
       # Calls the block, and calls it again after each failure, with growing pauses.
       #
-      # @param until_time [Float] a time of {Clock}; no attempt is made after this moment
+      # @param until_time [Float] a time of {Clock}, after which no attempt is made
       def retry_until(until_time)
         pause = Backoff.new(*RETRY_S, 2.0)
         call_later do
@@ -119,7 +114,6 @@ module Plock
 
       private
 
-      # @return [Boolean] is the caller on one of the scheduler's threads?
       def ours? = Thread.current.equal?(@thread) || @renewing.here? || @calling.here?
 
       def start_afresh

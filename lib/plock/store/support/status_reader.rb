@@ -28,8 +28,6 @@ module Plock
       def lock_held?(key, owner) = ask_status(key, false, 0, nil).first == owner
 
       # @api private
-      # @param key [String] the raw key in the store
-      # @param shared [Boolean] can the key have several holders?
       # @param budget [Float, nil] seconds for one request, whose answer may be incomplete; nil: as
       #   many requests as a complete answer needs
       # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the holders, and the
@@ -93,8 +91,7 @@ module Plock
         [keys, (following unless following.zero?)]
       end
 
-      # @param name [String] the name of a key that no lock uses
-      # @param note [String] the new note; empty: the note is only read
+      # @param note [String] empty: the note is only read
       def keep_note(name, note, replace)
         kept = ask_note(name, note, replace)
         kept unless kept.empty?

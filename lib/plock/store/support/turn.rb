@@ -22,8 +22,6 @@ module Plock
         end
       end
 
-      # Sleeps until another thread calls, or the time is over.
-      #
       # @return [Boolean] was there a call?
       def await(seconds)
         @lock.lock

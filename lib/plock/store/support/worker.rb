@@ -14,7 +14,6 @@ module Plock
 
       IDLE_S = 1.0
 
-      # @param name [String] the thread's name
       # @param most [Integer] how many tasks one batch can have
       # @yieldparam tasks [Array] the tasks of one batch
       def initialize(name, most, &work)
@@ -36,10 +35,8 @@ module Plock
         end
       end
 
-      # @return [Array] the tasks that were handed over and are not done
       def tasks = enter { @running + @waiting }
 
-      # @return [Boolean] is the caller on this thread?
       def here? = Thread.current.equal?(@thread)
 
       private
