@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <stdatomic.h>
-#include <stddef.h>
 
 typedef plock_ns (*clock_function)(void);
 

@@ -5,7 +5,6 @@
 #include "base/text.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 enum { PLOCK__SLOTS = 16384 };
 

@@ -1,7 +1,6 @@
 /* Acquires several keys of a local store at once: all of them, or none. */
 #include "local/local_lease.h"
 
-#include "base/failure.h"
 #include "base/process.h"
 
 static const plock_ns PATIENCE = PLOCK_SECOND;

@@ -4,13 +4,11 @@
 #include "base/descriptor.h"
 #include "base/failure.h"
 #include "base/memory.h"
-#include "base/platform.h"
 #include "base/process.h"
 #include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,6 +1,5 @@
 #include "local/local_lease.h"
 
-#include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
 

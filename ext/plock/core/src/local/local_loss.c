@@ -1,6 +1,5 @@
 /* Checks that the file of a local store is whole and in its place, and handles its loss. */
-#include "local/local_queue.h"
-#include "local/local_map.h"
+#include "local/local_table.h"
 
 #include "base/failure.h"
 #include "base/platform.h"

@@ -2,14 +2,11 @@
 
 #include "base/descriptor.h"
 #include "base/failure.h"
-#include "base/memory.h"
 #include "base/platform.h"
-#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

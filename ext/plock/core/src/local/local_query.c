@@ -1,7 +1,6 @@
 /* Queries about the locks of a local store, and a function that breaks a lock. */
 #include "local/local_lease.h"
 
-#include "base/failure.h"
 #include "base/process.h"
 
 #include <string.h>

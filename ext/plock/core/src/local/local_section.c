@@ -1,10 +1,7 @@
 #include "local/local_map.h"
 
-#include "base/failure.h"
 #include "base/platform.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stddef.h>
 #include <time.h>
 #include <unistd.h>

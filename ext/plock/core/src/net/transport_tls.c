@@ -17,7 +17,6 @@
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
 typedef struct tls_transport {
