@@ -265,8 +265,7 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest 
 static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_error ignored;
-    if (plock__local_check(map, now, &ignored)) return PLOCK_NOT_OWNER;
+    if (plock__local_check(map, now, NULL)) return PLOCK_NOT_OWNER;
     const plock_status status = take(lease, now, interest);
     if (status) return plock__local_lost(map) ? PLOCK_NOT_OWNER : status;
     plock__local_date(lease, now);
@@ -335,8 +334,7 @@ static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
 
 /* Returns the same as outcome(), but reads it from the claim's word. */
 static plock_status see_turn(const plock_local_lease *lease) {
-    plock_error ignored;
-    if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
+    if (plock__local_check(lease->map, plock_now(), NULL)) return PLOCK_DISCONNECTED;
     switch (plock__local_claim_state(lease)) {
     case PLOCK__WAITING: return PLOCK_AGAIN;
     case PLOCK__HANDED:

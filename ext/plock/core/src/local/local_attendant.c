@@ -153,13 +153,12 @@ static bool look(plock__local_attendant *attendant, const looker *who) {
     plock__local_map *map = attendant->map;
     const plock_ns now = plock_now();
     plock__local_outlook outlook = {.look_at = now + PLOCK_MILLISECOND};
-    plock_error ignored = {.status = PLOCK_OK};
     bool waits = true;
     plock__local_make_readable(map);
-    plock_status status = plock__local_enter(map, now, &ignored);
+    plock_status status = plock__local_enter(map, now, NULL);
     if (status == PLOCK_OK) {
         waits = plock__local_look(map, who->claim, who->serial, now, &outlook);
-        status = plock__local_leave(map, &ignored);
+        status = plock__local_leave(map, NULL);
     }
     const bool lost = status && status != PLOCK_AGAIN;
     if (waits && !lost)
@@ -179,8 +178,7 @@ static bool needed(const plock__local_attendant *attendant) {
 /* Checks the file, and gives a sign of life for this process. If the last review was long ago, or
  * the file is lost, also reviews the leases. */
 static void check(plock__local_attendant *attendant, plock_ns now) {
-    plock_error ignored;
-    const plock_status checked = plock__local_check(attendant->map, now, &ignored);
+    const plock_status checked = plock__local_check(attendant->map, now, NULL);
     if (!checked) plock__local_make_readable(attendant->map);
     if (!checked) plock__local_give_sign(attendant->map);
     if (!plock__local_lost(attendant->map) && now < attendant->reviews_at) return;

@@ -216,18 +216,17 @@ void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now) {
 
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     plock__local_map *map = lease->map;
-    plock_error ignored = {.status = PLOCK_OK};
     lease->base.held = false;
     if (!map || !own(lease)) return;
     plock__local_dismiss(lease);
     const plock_ns now = plock_now();
     lease->kept_until = keep > 0 ? plock_after(now, keep) : keep;
-    const plock_status status = plock__local_enter(map, now, &ignored);
+    const plock_status status = plock__local_enter(map, now, NULL);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
     if (status) return; /* unless it is PLOCK_AGAIN, the file is lost, and the claim with it */
     plock__local_end_own_claim(lease, now);
     /* if it cannot leave, the file is lost, and the claim with it */
-    (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
+    (void)(plock__local_leave(map, NULL) == PLOCK_OK);
 }
 
 void plock__local_give_waker_back(plock_local_lease *lease) {
@@ -294,15 +293,9 @@ static plock_ns budget(const plock_lease *base, bool releases) {
 
 /* --- answers without an operation --- */
 
-/* Is the claim's file still in its place? */
-static bool stands(const plock_local_lease *lease) {
-    plock_error ignored;
-    return plock__local_check(lease->map, plock_now(), &ignored) == PLOCK_OK;
-}
-
 static bool valid(const plock_lease *base) {
     const plock_local_lease *lease = plock__known_local_lease(base);
-    if (!stands(lease)) return false;
+    if (plock__local_check(lease->map, plock_now(), NULL)) return false;
     plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
     /* The state is checked after `until` was read. If another lease got the claim's record before

@@ -40,12 +40,11 @@ static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now,
 static plock_status step(plock_job *job, plock_interest *interest) {
     plock__local_lookout *lookout = (plock__local_lookout *)(void *)job;
     const plock_ns now = plock_now();
-    plock_error ignored;
     bool over;
     plock__local_map *map = to_look_at(lookout, now, &over);
     if (map) {
         /* if the file is lost, the check records that in the map */
-        (void)(plock__local_check(map, now, &ignored) == PLOCK_OK);
+        (void)(plock__local_check(map, now, NULL) == PLOCK_OK);
         plock__local_release(map);
     }
     *interest = (plock_interest){.fd = -1, .deadline = now + LOOKS_EVERY};

@@ -177,8 +177,6 @@ plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_
 }
 
 void plock__local_make_readable(plock__local_map *map) {
-    plock_error ignored;
-    (void)(check_size_now(map, plock_now(), &ignored) == PLOCK_OK); /* if the file is lost, the
-                                                                     * check records that in the
-                                                                     * map */
+    /* if the file is lost, the check records that in the map */
+    (void)(check_size_now(map, plock_now(), NULL) == PLOCK_OK);
 }

@@ -128,7 +128,6 @@ static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
 /* Makes the lease a user of the store's map. Returns false if the store has no map of this process,
  * or if the map is lost. The caller must then call plock__local_use, which can attach a new map. */
 static bool use_current(plock_local_lease *lease) {
-    plock_error ignored;
     plock__enter();
     plock__local_map *map = lease->store->map;
     const bool own = map && map->generation == plock__generation();
@@ -140,7 +139,7 @@ static bool use_current(plock_local_lease *lease) {
     }
     plock__leave();
     if (!looked_at) plock__local_post_lookout(map);
-    if (own && !plock__local_check(map, plock_now(), &ignored)) return true;
+    if (own && !plock__local_check(map, plock_now(), NULL)) return true;
     if (own) plock__local_has_used(lease);
     return false;
 }

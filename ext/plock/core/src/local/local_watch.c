@@ -85,11 +85,10 @@ void plock__local_has_lost(plock_local_lease *lease, bool tells) {
 }
 
 static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
-    plock_error ignored;
     const plock_ns now = plock_now();
     /* If the file is lost, this check records the loss. The code below then finds that the lease is
      * lost. */
-    (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK);
+    (void)(plock__local_check(lease->map, now, NULL) == PLOCK_OK);
     plock__enter();
     plock__local_make_readable(lease->map);
     const bool holds = lease->job_state == PLOCK__JOB_RENEWS && lease->state == PLOCK__LEASE_HELD,
@@ -128,14 +127,13 @@ static void keep(plock_later *later) { take_up(lease_of(later), PLOCK__JOB_RENEW
  * cannot be marked, the job notices the claim's end only when it runs next. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
-    plock_error ignored = {.status = PLOCK_OK};
-    plock_status status = plock__local_attend(map, &ignored);
-    if (!status) status = plock__local_enter(map, plock_now(), &ignored);
+    plock_status status = plock__local_attend(map, NULL);
+    if (!status) status = plock__local_enter(map, plock_now(), NULL);
     if (status) return;
     const bool held = plock__local_still(lease, PLOCK__HELD);
     if (held) map->claims[lease->claim].watched = 1;
     /* if this fails, the file is damaged, and the next renewal notices the damage */
-    (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
+    (void)(plock__local_leave(map, NULL) == PLOCK_OK);
     PLOCK__BEFORE(PLOCK__REGISTERS);
     plock__enter();
     if (held && lease->job_state == PLOCK__JOB_RENEWS) plock__local_register(lease);
@@ -172,9 +170,8 @@ static bool ends(const plock_local_lease *lease) {
 
 static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
-    plock_error ignored = {.status = PLOCK_OK};
     const plock_ns now = plock_now();
-    const plock_status status = plock__local_enter(map, now, &ignored);
+    const plock_status status = plock__local_enter(map, now, NULL);
     if (status == PLOCK_AGAIN) {
         *interest = (plock_interest){.fd = -1, .deadline = now + IN_A_MOMENT};
         return PLOCK_AGAIN;
@@ -183,7 +180,7 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_own_claim(lease, now);
         /* if this fails, the file is damaged, and its claims block no process */
-        (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
+        (void)(plock__local_leave(map, NULL) == PLOCK_OK);
     }
     plock__enter();
     set_job(lease, PLOCK__JOB_STOPS);
