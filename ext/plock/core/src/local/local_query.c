@@ -73,12 +73,10 @@ typedef struct listing {
 } listing;
 
 static void list_claims(plock__local_map *map, listing *t, uint32_t first) {
-    uint32_t steps = 0;
-    for (uint32_t at = first; at != PLOCK__LOCAL_NONE && !map->damaged;
+    for (uint32_t at = first, steps = 0; plock__walks(map, at, &steps);
          at = plock__claim(map, at)->next) {
         if (t->count < t->room) describe(&t->people[t->count], map, plock__claim(map, at), t->now);
         t->count++;
-        if (++steps > map->claim_count) map->damaged = true;
     }
 }
 
@@ -167,7 +165,6 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
     plock__local_tidy(map, number, now);
     const plock__local_key *key = plock__key(map, number);
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
-    uint32_t steps = 0;
     bool broken = false;
     plock__local_first_looks(map, key); /* if this process dies during the change, the first waiter
                                          * must repair the file; it may not be watching this
@@ -175,14 +172,13 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
     PLOCK__FAULT();
     /* Ending a claim may admit waiters, which become holders. New holders are added at the
      * beginning of the list, so this walk does not reach them. */
-    for (uint32_t at = key->first_holder, next; at != PLOCK__LOCAL_NONE && !map->damaged;
+    for (uint32_t at = key->first_holder, steps = 0, next; plock__walks(map, at, &steps);
          at = next) {
         const plock__local_claim *held = plock__claim(map, at);
         const bool ends = chosen(only, count, held->fence);
         next = held->next;
         broken = broken || ends;
         if (ends) plock__local_end_claim(map, at, now);
-        if (++steps > map->claim_count) map->damaged = true;
     }
     return broken;
 }

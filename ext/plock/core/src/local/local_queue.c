@@ -61,21 +61,15 @@ static void has_to_look(plock__local_map *map, uint32_t waiter) {
     if (lease_here(map, claim)) plock__local_has_to_look(lease_here(map, claim));
 }
 
-/* Is the process alive and not silent? A sign of life alone is not enough, because the process may
- * have died since. */
-static bool is_there(plock__local_map *map, uint64_t process) {
-    return plock__local_silent_in(map, process) > 0 && alive(map, process);
-}
-
 /* Returns the first waiter, from this one on, whose process is alive and not silent;
- * PLOCK__LOCAL_NONE: there is none. */
+ * PLOCK__LOCAL_NONE: there is none. A sign of life alone is not enough, because the process may
+ * have died since. */
 static uint32_t living(plock__local_map *map, uint32_t waiter) {
-    uint32_t steps = 0;
-    while (any(waiter) && !map->damaged) {
+    for (uint32_t steps = 0; plock__walks(map, waiter, &steps);) {
         const plock__local_claim *claim = plock__claim(map, waiter);
-        if (is_there(map, process_of(claim))) break;
+        const uint64_t process = process_of(claim);
+        if (plock__local_silent_in(map, process) > 0 && alive(map, process)) break;
         waiter = claim->next;
-        if (++steps > map->claim_count) map->damaged = true;
     }
     return waiter;
 }
@@ -220,12 +214,11 @@ plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim) {
 
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
     plock__local_key *key = plock__key(map, number);
-    uint32_t steps = 0;
-    for (uint32_t at = key->first_holder, next; any(at) && !map->damaged; at = next) {
+    for (uint32_t at = key->first_holder, steps = 0, next; plock__walks(map, at, &steps);
+         at = next) {
         plock__local_claim *claim = plock__claim(map, at);
         next = claim->next;
         if (now >= plock__local_end_of(map, claim)) end(map, key, at);
-        if (++steps > map->claim_count) map->damaged = true;
     }
     settle(map, number, key, now);
 }
@@ -234,8 +227,9 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
  * look before the change. So the walk begins with the last waiter, and already knows who that is.
  * Admits no waiter, because an admitted claim would leave the list during this walk. */
 static void end_dead_waiters(plock__local_map *map, plock__local_key *key) {
-    uint32_t steps = 0, behind = PLOCK__LOCAL_NONE;
-    for (uint32_t at = key->last_waiter, further; any(at) && !map->damaged; at = further) {
+    uint32_t behind = PLOCK__LOCAL_NONE;
+    for (uint32_t at = key->last_waiter, steps = 0, further; plock__walks(map, at, &steps);
+         at = further) {
         const plock__local_claim *claim = plock__claim(map, at);
         const uint64_t process = process_of(claim);
         further = claim->previous;
@@ -246,7 +240,6 @@ static void end_dead_waiters(plock__local_map *map, plock__local_key *key) {
         } else if (plock__local_silent_in(map, process) > 0) {
             behind = at;
         }
-        if (++steps > map->claim_count) map->damaged = true;
     }
 }
 
@@ -333,8 +326,7 @@ static void look_by(plock__local_outlook *outlook, plock_ns at) {
 
 static void heed_holders(plock__local_map *map, const plock__local_key *key, plock_ns now,
                          plock__local_outlook *outlook) {
-    uint32_t steps = 0;
-    for (uint32_t at = key->first_holder; any(at) && !map->damaged;
+    for (uint32_t at = key->first_holder, steps = 0; plock__walks(map, at, &steps);
          at = plock__claim(map, at)->next) {
         plock__local_claim *holder = plock__claim(map, at);
         look_by(outlook, plock__local_end_of(map, holder));
@@ -344,7 +336,6 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
         if (handed) look_by(outlook, plock_after(now, longest(holder)));
         const uint64_t process = atomic_load(&holder->process);
         if (process && alive(map, process)) heed(outlook, map, process);
-        if (++steps > map->claim_count) map->damaged = true;
     }
 }
 
@@ -353,8 +344,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
 static uint32_t before(plock__local_map *map, plock__local_key *key,
                        const plock__local_claim *claim, plock_ns now,
                        plock__local_outlook *outlook) {
-    uint32_t steps = 0;
-    for (uint32_t at = claim->previous, further; any(at) && !map->damaged; at = further) {
+    for (uint32_t at = claim->previous, steps = 0, further; plock__walks(map, at, &steps);
+         at = further) {
         const plock__local_claim *other = plock__claim(map, at);
         const uint64_t process = atomic_load(&other->process);
         const plock_ns silent_in = plock__local_silent_in(map, process);
@@ -369,7 +360,6 @@ static uint32_t before(plock__local_map *map, plock__local_key *key,
             heed(outlook, map, process);
             return at;
         }
-        if (++steps > map->claim_count) map->damaged = true;
     }
     return PLOCK__LOCAL_NONE;
 }

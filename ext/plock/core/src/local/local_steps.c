@@ -175,16 +175,13 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     const uint32_t number = plock__local_find(map, &lease->name);
     if (number == PLOCK__LOCAL_NONE) return PLOCK__LOCAL_NONE;
     plock__local_tidy(map, number, now);
-    uint32_t steps = 0;
-    for (uint32_t at = plock__key(map, number)->length ? plock__key(map, number)->first_holder
-                                                       : PLOCK__LOCAL_NONE;
-         at != PLOCK__LOCAL_NONE;) {
+    const plock__local_key *key = plock__key(map, number);
+    uint32_t at = key->length ? key->first_holder : PLOCK__LOCAL_NONE;
+    for (uint32_t steps = 0; plock__walks(map, at, &steps); at = plock__claim(map, at)->next) {
         const plock__local_claim *held = plock__claim(map, at);
         if (plock__state(held) == PLOCK__HELD && held->owner_length == owner.length &&
             held->owner_digested == digested && !memcmp(held->owner, owner.bytes, owner.length))
             return at;
-        if (map->damaged || ++steps > map->claim_count) return PLOCK__LOCAL_NONE;
-        at = held->next;
     }
     return PLOCK__LOCAL_NONE;
 }
