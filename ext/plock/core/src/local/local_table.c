@@ -182,15 +182,17 @@ void plock__local_link_holder(plock__local_map *map, plock__local_key *key, uint
     key->holders++;
 }
 
-void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number) {
+static void unlink_claim(plock__local_map *map, uint32_t *first, uint32_t *last, uint32_t number) {
     const plock__local_claim *claim = plock__claim(map, number);
-    if (claim->previous == PLOCK__LOCAL_NONE)
-        key->first_holder = claim->next;
-    else
-        plock__claim(map, claim->previous)->next = claim->next;
+    const uint32_t next = claim->next, previous = claim->previous;
+    *(previous == PLOCK__LOCAL_NONE ? first : &plock__claim(map, previous)->next) = next;
     PLOCK__FAULT();
-    if (claim->next != PLOCK__LOCAL_NONE)
-        plock__claim(map, claim->next)->previous = claim->previous;
+    *(next == PLOCK__LOCAL_NONE ? last : &plock__claim(map, next)->previous) = previous;
+}
+
+void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number) {
+    uint32_t last; /* not kept, because no walk begins with the last holder */
+    unlink_claim(map, &key->first_holder, &last, number);
     key->holders--;
 }
 
@@ -213,16 +215,7 @@ void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint
 }
 
 void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, uint32_t number) {
-    const plock__local_claim *claim = plock__claim(map, number);
-    if (claim->previous == PLOCK__LOCAL_NONE)
-        key->first_waiter = claim->next;
-    else
-        plock__claim(map, claim->previous)->next = claim->next;
-    PLOCK__FAULT();
-    if (claim->next == PLOCK__LOCAL_NONE)
-        key->last_waiter = claim->previous;
-    else
-        plock__claim(map, claim->next)->previous = claim->previous;
+    unlink_claim(map, &key->first_waiter, &key->last_waiter, number);
 }
 
 /* --- times and fences --- */
