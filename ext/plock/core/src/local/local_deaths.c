@@ -30,17 +30,6 @@ void plock__local_tell_no_more(plock_local_lease *lease) {
     lease->told = NULL;
 }
 
-static void tell_by(plock_local_lease **list, plock_local_lease *lease) {
-    lease->next_told = *list;
-    lease->told = list;
-    if (lease->next_told) lease->next_told->told = &lease->next_told;
-    *list = lease;
-}
-
-static void forget_all(plock_local_lease **list) {
-    while (*list) plock__local_tell_no_more(*list);
-}
-
 /* Makes the attendant look on behalf of each lease in the list, and empties the list. If a lease
  * still waits after the attendant has looked, plock__local_tell adds the lease to a list again. */
 static void all_look(plock_local_lease **list) {
@@ -76,7 +65,7 @@ static void unlink_watch(plock__local_death_watch *watch) {
     plock__local_death_watch **link = watches_at(watch->attendant, watch->process);
     while (*link && *link != watch) link = &(*link)->next;
     if (*link) *link = watch->next;
-    forget_all(&watch->told);
+    while (watch->told) plock__local_tell_no_more(watch->told);
     watch->attendant = NULL;
 }
 
@@ -87,40 +76,29 @@ void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lea
     plock__local_death_watch *watch =
         outlook->count == 1 ? find(attendant, outlook->processes[0]) : NULL;
     if (!watch && outlook->count == 1) watch = find(attendant, ANY);
-    if (watch)
-        tell_by(&watch->told, lease);
-    else
-        tell_by(&attendant->told_by_several, lease);
+    plock_local_lease **list = watch ? &watch->told : &attendant->told_by_several;
+    lease->next_told = *list;
+    lease->told = list;
+    if (lease->next_told) lease->next_told->told = &lease->next_told;
+    *list = lease;
 }
 
 /* --- the jobs of the watches --- */
 
-static plock_status hear_of_some_end(plock_job *job, plock_interest *interest) {
+static plock_status hear_of_end(plock_job *job, plock_interest *interest) {
     plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
+    const bool goes_on = watch->process == ANY; /* a watch for one process ends with it */
     char events[1024];
-    while (job->ready && read(watch->fd, events, sizeof events) > 0) continue;
+    while (goes_on && job->ready && read(watch->fd, events, sizeof events) > 0) continue;
     plock__enter();
     plock__local_attendant *attendant = watch->attendant;
     if (attendant && job->ready) {
-        attendant->some_ended_at = plock_now();
+        if (goes_on) attendant->some_ended_at = plock_now();
         tell_of_end(watch);
+        if (!goes_on) unlink_watch(watch); /* so that no lease relies on the watch any more */
     }
     plock__leave();
-    if (!attendant) return PLOCK_OK;
-    *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
-    return PLOCK_AGAIN;
-}
-
-static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
-    plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
-    plock__enter();
-    plock__local_attendant *attendant = watch->attendant;
-    if (attendant && job->ready) {
-        tell_of_end(watch);
-        unlink_watch(watch); /* the watch has ended, so no lease may rely on it any more */
-    }
-    plock__leave();
-    if (!attendant || job->ready) return PLOCK_OK;
+    if (!attendant || (job->ready && !goes_on)) return PLOCK_OK;
     *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
     return PLOCK_AGAIN;
 }
@@ -142,14 +120,13 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
         if (fd >= 0) (void)close(fd);
         return false;
     }
-    *watch = (plock__local_death_watch){
-        .job = {.step = process == ANY ? hear_of_some_end : hear_of_death,
-                .destroy = end_watch,
-                .lingers = true,
-                .idle = plock__job_idles},
-        .generation = plock__generation(),
-        .process = process,
-        .fd = fd};
+    *watch = (plock__local_death_watch){.job = {.step = hear_of_end,
+                                                .destroy = end_watch,
+                                                .lingers = true,
+                                                .idle = plock__job_idles},
+                                        .generation = plock__generation(),
+                                        .process = process,
+                                        .fd = fd};
     plock__enter();
     plock__local_death_watch **link = watches_at(attendant, process);
     watch->attendant = attendant;
@@ -160,10 +137,9 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
     return true;
 }
 
-/* Returns true if the attendant is notified when any process ends. The call that begins the watch
- * returns false, because a process may have ended before the watch began. After the watch has
- * reported an end, calls return false for 20 ms. During that time, the kernel may not have released
- * the dead process's lock yet. */
+/* The call that begins the watch returns false, because a process may have ended before the watch
+ * began. After the watch has reported an end, calls return false for 20 ms. During that time, the
+ * kernel may not have released the dead process's lock yet. */
 bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
     plock__enter();
@@ -175,7 +151,6 @@ bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     return known && quiet;
 }
 
-/* Returns false if the attendant itself must check whether the process has ended. */
 bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
     plock__enter();
     const bool known = plock__local_watches(attendant, process);
@@ -198,5 +173,5 @@ void plock__local_end_watches(plock__local_attendant *attendant) {
             unlink_watch(watch);
             plock__worker_schedule(&watch->job);
         }
-    forget_all(&attendant->told_by_several);
+    while (attendant->told_by_several) plock__local_tell_no_more(attendant->told_by_several);
 }
