@@ -3,8 +3,6 @@
 
 #include "base/process.h"
 
-static const plock_ns PATIENCE = PLOCK_SECOND;
-
 typedef struct group {
     plock_local_lease *const *leases;
     size_t count;
@@ -26,15 +24,13 @@ static plock_status take_one(const group *p, size_t number,
                              const plock__local_wait_request *wait_request, plock_ns now,
                              plock_error *error) {
     plock_local_lease *lease = p->leases[number];
-    plock__local_wait_request first = *wait_request;
     uint32_t claim, key = plock__local_find(p->map, &lease->name);
     /* first_taken() has found that a known key has no holder, and that each of its waiters belongs
      * to a silent or dead process */
-    const bool known = key != PLOCK__LOCAL_NONE;
     plock_status status = PLOCK_OK;
-    first.at_least = 0; /* if the process dies before it has all keys, no key must stay taken */
-    if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);
-    if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
+    if (key == PLOCK__LOCAL_NONE)
+        status = plock__local_make_key(p->map, &lease->name, &key, error);
+    if (!status) status = plock__local_claim_key(p->map, key, wait_request, false, now, &claim, error);
     if (!status) plock__local_has_claim(lease, claim);
     return status;
 }
@@ -86,6 +82,8 @@ static plock_status prepare(const group *p, plock__local_wait_request *wait_requ
     for (size_t i = 0; i < p->count && !status; i++) {
         plock__local_uses(p->leases[i], plock__local_retain(p->map));
         status = plock__local_wait_request_of(p->leases[i], &wait_requests[i], rooms[i]);
+        /* if the process dies before it has all keys, no key must stay taken */
+        wait_requests[i].at_least = 0;
         if (!status && p->leases[i]->watching == PLOCK__WATCHED)
             status = plock__local_attend(p->map, error);
         if (!status && p->leases[i]->watching == PLOCK__WATCHED_LATER &&
@@ -118,7 +116,8 @@ static plock_status acquire(group *p, size_t *refused, plock_interest *interest,
     plock_status status = plock__local_use(p->leases[0]->store, &p->map, error);
     const bool uses = !status;
     if (!status) status = prepare(p, wait_requests, rooms, error);
-    const plock_ns now = plock_now(), deadline = plock_after(p->leases[0]->began_at, PATIENCE);
+    const plock_ns now = plock_now(),
+                   deadline = plock_after(p->leases[0]->began_at, PLOCK_LOCAL_PATIENCE);
     if (!status) status = plock__local_go_in(p->map, now, deadline, interest, error);
     if (!status) {
         const plock_status taken = take_if_free(p, wait_requests, now, refused, error);

@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-/* How long an operation tries to enter the critical section, unless its own time to wait is longer.
- * The process in the critical section may be waiting for a disk. This happens if the file is on a
- * disk and the system is just writing the accessed page back. */
-static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
-
 static const plock_lease_kind KIND;
 
 plock_status plock_local_lease_new(plock_lease **out, plock_local *store, const char *key,
@@ -58,7 +53,9 @@ static plock_status begin(plock_local_lease *lease, enum plock__local_operation 
     lease->began_at = now;
     lease->away_since = 0;
     lease->goes_on = false;
-    lease->deadline = plock_after(now, SECTION_PATIENCE);
+    /* The process in the critical section may be waiting for a disk. This happens if the file is on
+     * a disk and the system is just writing the accessed page back. */
+    lease->deadline = plock_after(now, PLOCK_LOCAL_PATIENCE);
     plock__lease_forget_error(&lease->base);
     return PLOCK_OK;
 }
