@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-static const plock_ns PATIENCE = PLOCK_SECOND;
-
 /* A caller must repeat a query if another process was in the critical section, or if the file was
  * lost. `since`: when this thread began the query that it is repeating; 0: it is repeating none.
  * `asked_at`: when this thread last made a call for a query. If the next call comes late, the
@@ -22,7 +20,7 @@ static plock_status repeated_where(plock_status status) {
     return status;
 }
 
-static plock_ns patience_ends(void) { return plock_after(since ? since : asked_at, PATIENCE); }
+static plock_ns patience_ends(void) { return plock_after(since ? since : asked_at, PLOCK_LOCAL_PATIENCE); }
 
 /* Ends the call with this status, and releases the map. */
 static plock_status end_with(plock__local_map *map, plock_status status, plock_interest *interest) {
@@ -80,33 +78,30 @@ static void list_claims(plock__local_map *map, listing *t, uint32_t first) {
     }
 }
 
-static plock_status examine(plock_local *store, const plock__local_name *name, listing *t,
-                            plock_interest *interest, plock_error *error) {
-    plock__local_map *map = NULL;
-    plock_status status = go_in(store, &map, interest, error);
-    if (status) return status;
+static void list_key(plock__local_map *map, listing *t, const plock__local_name *name) {
     const uint32_t number = plock__local_find(map, name);
     t->now = plock_now();
-    if (number != PLOCK__LOCAL_NONE) {
-        plock__local_tidy_whole(map, number, t->now); /* so that waiters of dead processes are not
-                                                       * listed */
-        const plock__local_key *key = plock__key(map, number);
-        if (key->length) {
-            list_claims(map, t, key->first_holder);
-            list_claims(map, t, key->first_waiter);
-        }
-    }
-    return come_out(map, interest, error);
+    if (number == PLOCK__LOCAL_NONE) return;
+    plock__local_tidy_whole(map, number, t->now); /* so that no waiter of a dead process is listed */
+    const plock__local_key *key = plock__key(map, number);
+    if (!key->length) return;
+    list_claims(map, t, key->first_holder);
+    list_claims(map, t, key->first_waiter);
 }
 
 plock_status plock_local_examine(plock_local *store, const char *key, size_t length,
                                  plock_local_person *people, size_t room, size_t *count,
                                  plock_interest *interest, plock_error *error) {
     plock__local_name name;
+    plock__local_map *map = NULL;
     listing t = {.people = people, .room = room};
     plock_status status = plock__local_name_key(&name, plock__text(key, length));
     plock__begin_step();
-    if (!status) status = examine(store, &name, &t, interest, error);
+    if (!status) status = go_in(store, &map, interest, error);
+    if (!status) {
+        list_key(map, &t, &name);
+        status = come_out(map, interest, error);
+    }
     plock__end_step();
     *count = t.count;
     return status;
