@@ -72,10 +72,6 @@ static plock_status fail(plock_local_lease *lease, plock_status status) {
     return plock__local_finish_without(lease, status);
 }
 
-static plock_status refused(plock_local_lease *lease) {
-    return fail(lease, plock__fail_plainly(&lease->base.error, PLOCK_REFUSED));
-}
-
 static plock_status holds(plock_local_lease *lease) {
     plock__local_give_waker_back(lease);
     lease->operation = PLOCK__OP_NONE;
@@ -186,7 +182,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         status = plock__local_leave(lease->map, &lease->base.error);
         if (status) break;
         if (answer == PLOCK_REFUSED) {
-            if (!lease->terms.wait) return refused(lease);
+            if (!lease->terms.wait)
+                return fail(lease, plock__fail_plainly(&lease->base.error, PLOCK_REFUSED));
             status = prepare_to_wait(lease);
             continue; /* ask again: because the lease has a waker now, a claim that is not admitted
                        * waits */

@@ -170,11 +170,6 @@ static bool look(plock__local_attendant *attendant, const looker *who) {
     return status != PLOCK_AGAIN;
 }
 
-static bool needed(const plock__local_attendant *attendant) {
-    return attendant->map->registered.first ||
-           attendant->map->references > 1U + attendant->map->pinned;
-}
-
 /* Checks the file, and gives a sign of life for this process. If the last review was long ago, or
  * the file is lost, also reviews the leases. */
 static void check(plock__local_attendant *attendant, plock_ns now) {
@@ -203,7 +198,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *interest =
             (plock_interest){.fd = map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
-        const bool over = !needed(attendant);
+        const bool over = !map->registered.first && map->references <= 1U + map->pinned;
         if (over) map->attendant = NULL;
         plock__leave();
         if (over) return PLOCK_OK;
@@ -222,12 +217,9 @@ static plock_ns idle(const plock_job *job) {
 
 /* --- life --- */
 
-static void schedule(plock__local_map *map) {
-    if (map->attendant) plock__worker_schedule(&map->attendant->job);
-}
-
 void plock__local_review(plock__local_map *map) {
-    if (map->references == 1U + map->pinned) schedule(map);
+    if (map->attendant && map->references == 1U + map->pinned)
+        plock__worker_schedule(&map->attendant->job);
 }
 
 static void destroy(plock_job *job) {

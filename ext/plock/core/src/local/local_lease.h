@@ -2,7 +2,6 @@
 #ifndef PLOCK__LOCAL_LEASE_H
 #define PLOCK__LOCAL_LEASE_H
 
-#include "base/container.h"
 #include "local/local_queue.h"
 #include "local/local_state.h"
 #include "plock/local.h"
@@ -123,10 +122,6 @@ static inline plock_local_lease *plock__local_lease(plock_lease *lease) {
 
 static inline const plock_local_lease *plock__known_local_lease(const plock_lease *lease) {
     return (const plock_local_lease *)(const void *)lease;
-}
-
-static inline plock_local_lease *plock__local_lease_of_job(plock_job *job) {
-    return PLOCK__CONTAINER(plock_local_lease, job, job);
 }
 
 /* --- local_steps.c --- */
@@ -310,17 +305,16 @@ static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns un
     atomic_store(&lease->valid_until, lease->terms.renews && renewed < until ? renewed : until);
 }
 
-/* Does the claim still belong to the lease, and is it in this state? */
-static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
-    return !plock__local_lost(lease->map) &&
-           atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
-}
-
 /* Returns the claim's state, or PLOCK__FREE if the claim no longer belongs to the lease. */
 static inline unsigned plock__local_claim_state(const plock_local_lease *lease) {
     if (plock__local_lost(lease->map)) return PLOCK__FREE;
     const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
     return word / PLOCK__STATES == lease->serial ? word % PLOCK__STATES : PLOCK__FREE;
+}
+
+/* Does the claim still belong to the lease, and is it in this state (not PLOCK__FREE)? */
+static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
+    return plock__local_claim_state(lease) == state;
 }
 
 /* Was the claim admitted? Its turn may not have been taken yet. */

@@ -12,13 +12,6 @@ static plock_local *stores; /* all stores of this process; under the lock */
 
 static void start(void) { plock__on_fork(plock__local_in_child); }
 
-static plock_status initialize(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const plock_status status = plock_initialize();
-    if (!status) (void)pthread_once(&once, start);
-    return status;
-}
-
 /* Does the path lead to a file or folder? If not, the user has probably passed a wrong path. */
 static bool leads_somewhere(const char *path) {
     struct stat found;
@@ -27,11 +20,13 @@ static bool leads_somewhere(const char *path) {
 
 plock_status plock_local_open(plock_local **out, const char *path, unsigned keys,
                               plock_error *error) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     *out = NULL;
     if (keys && (keys < PLOCK_LOCAL_KEYS_MIN || keys > PLOCK_LOCAL_KEYS_MAX))
         return plock__fail(error, PLOCK_BAD_CONFIG, "keys: must be from %d to %d",
                            PLOCK_LOCAL_KEYS_MIN, PLOCK_LOCAL_KEYS_MAX);
-    plock_status status = initialize();
+    plock_status status = plock_initialize();
+    if (!status) (void)pthread_once(&once, start);
     plock_local *store = status ? NULL : plock__allocate(sizeof *store);
     if (!store) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     store->references = 1;

@@ -189,7 +189,7 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
 }
 
 static plock_status step(plock_job *job, plock_interest *interest) {
-    plock_local_lease *lease = plock__local_lease_of_job(job);
+    plock_local_lease *lease = PLOCK__CONTAINER(plock_local_lease, job, job);
     plock__enter();
     const bool to_end = ends(lease);
     plock__leave();
@@ -199,7 +199,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
 /* The job's `destroy` function. Called when the job is done, when no thread could run the job, or
  * in a forked child. If the job has a next task, submits the job again. */
 static void put_down(plock_job *job) {
-    plock_local_lease *lease = plock__local_lease_of_job(job);
+    plock_local_lease *lease = PLOCK__CONTAINER(plock_local_lease, job, job);
     plock__enter();
     const bool own = !plock_lease_inherited(&lease->base);
     const bool again = own && (lease->job_state == PLOCK__JOB_RENEWS_NEXT ||
