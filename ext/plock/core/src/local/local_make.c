@@ -104,42 +104,39 @@ static const char *apart(uint64_t one, uint64_t other) {
 }
 
 plock__local_verdict plock__local_judge(int fd) {
-    unsigned char page[PLOCK__LOCAL_PAGE];
-    plock__local_title title, wanted;
+    union {
+        unsigned char bytes[PLOCK__LOCAL_PAGE];
+        plock__local_header header;
+    } page;
+    const plock__local_title *title = &page.header.title;
+    plock__local_title wanted;
     struct stat found;
     plock__local_verdict v = {.ours = is_ours(fd), .why = "it was truncated"};
-    const ssize_t got = pread(fd, page, sizeof page, 0);
-    memcpy(&title, page, sizeof title);
-    if (got != (ssize_t)sizeof page || fstat(fd, &found)) return v;
+    if (pread(fd, &page, sizeof page, 0) != sizeof page || fstat(fd, &found)) return v;
     v.why = "its beginning was written over";
-    if (!has_magic(page) || title.check != checksum(&title) ||
-        title.byte_order != PLOCK__LOCAL_BYTE_ORDER)
+    if (!has_magic(page.bytes) || title->check != checksum(title) ||
+        title->byte_order != PLOCK__LOCAL_BYTE_ORDER)
         return v;
     v.readable = true;
-    v.title = title;
-    memcpy(&v.outlives_until, page + offsetof(plock__local_header, outlives_until),
-           sizeof v.outlives_until);
-    memcpy(&v.fence, page + offsetof(plock__local_header, fence), sizeof v.fence);
+    v.title = *title;
+    v.outlives_until = atomic_load(&page.header.outlives_until);
+    v.fence = atomic_load(&page.header.fence);
     if (v.fence < 0 || v.fence >= PLOCK__LOCAL_FENCE_MAX) v.fence = 0;
-    uint32_t damaged;
-    memcpy(&damaged, page + offsetof(plock__local_header, damaged), sizeof damaged);
     v.why = "it is of another version of plock";
-    if (title.layout != PLOCK__LOCAL_LAYOUT || title.keys < PLOCK_LOCAL_KEYS_MIN ||
-        title.keys > PLOCK_LOCAL_KEYS_MAX)
+    if (title->layout != PLOCK__LOCAL_LAYOUT || title->keys < PLOCK_LOCAL_KEYS_MIN ||
+        title->keys > PLOCK_LOCAL_KEYS_MAX)
         return v;
-    write_title(&wanted, title.keys);
-    int64_t seen_at;
-    memcpy(&seen_at, page + offsetof(plock__local_header, seen_at), sizeof seen_at);
-    v.same_clock = title.clock == wanted.clock;
-    v.rebooted = v.same_clock && seen_at > plock_now();
-    v.left_over = v.rebooted || (*title.boot && *wanted.boot &&
-                                 memcmp(title.boot, wanted.boot, sizeof title.boot) != 0);
+    write_title(&wanted, title->keys);
+    v.same_clock = title->clock == wanted.clock;
+    v.rebooted = v.same_clock && atomic_load(&page.header.seen_at) > plock_now();
+    v.left_over = v.rebooted || (*title->boot && *wanted.boot &&
+                                 memcmp(title->boot, wanted.boot, sizeof wanted.boot) != 0);
     v.why = "it was truncated";
-    if (title.size != wanted.size || (uint64_t)found.st_size != title.size) return v;
+    if (title->size != wanted.size || (uint64_t)found.st_size != title->size) return v;
     v.why = "it was damaged";
-    if (damaged) return v;
+    if (atomic_load(&page.header.damaged)) return v;
     v.usable = true;
-    v.why = apart(title.clock, wanted.clock);
+    v.why = apart(title->clock, wanted.clock);
     return v;
 }
 
