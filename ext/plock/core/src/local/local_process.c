@@ -50,14 +50,10 @@ static struct flock bytes(off_t first, off_t length) {
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = FIRST_BYTE + first, .l_len = length};
 }
 
-static bool locked(int fd, off_t first, off_t length) {
-    struct flock lock = bytes(first, length);
+bool plock__local_used(int fd, uint32_t first, uint32_t count) {
+    struct flock lock = bytes(first, count);
     /* if the kernel does not tell whether the lock is held, the process counts as alive */
     return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK;
-}
-
-bool plock__local_used(int fd, uint32_t first, uint32_t count) {
-    return locked(fd, (off_t)first, (off_t)count);
 }
 
 void plock__local_leave_place(const plock__local_map *map) {
@@ -67,14 +63,14 @@ void plock__local_leave_place(const plock__local_map *map) {
 }
 
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot) {
-    return slot == map->slot || locked(map->fd, (off_t)slot, 1);
+    return slot == map->slot || plock__local_used(map->fd, slot, 1);
 }
 
 bool plock__local_alive(const plock__local_map *map, uint64_t process) {
     if (process == map->process) return true;
     const uint32_t slot = (uint32_t)(process % SLOTS);
     return atomic_load(&map->processes[slot].id) == process && slot != map->slot &&
-           locked(map->fd, (off_t)slot, 1);
+           plock__local_used(map->fd, slot, 1);
 }
 
 /* --- signs of life --- */
