@@ -19,13 +19,6 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
 
 /* --- operations on a held lease --- */
 
-/* Returns true if the lease still has its claim, and the claim has not expired. Call in the
- * critical section. */
-static bool ours(const plock_local_lease *lease, plock_ns now) {
-    return plock__local_still(lease, PLOCK__HELD) &&
-           now < atomic_load(&lease->map->claims[lease->claim].until);
-}
-
 void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until) {
     plock__local_outlives(map, until);
     plock__local_first_looks(map, plock__key(map, held->key));
@@ -47,12 +40,6 @@ static void release(plock_local_lease *lease, plock_ns now) {
     map->calls_later = true;
     plock__local_give_up_claim(map, lease->claim, now);
     map->calls_later = false;
-}
-
-/* Ends the lease's expired claim, unless another process has already ended it. */
-static void end_if_over(plock_local_lease *lease, plock_ns now) {
-    if (plock__local_still(lease, PLOCK__HELD))
-        plock__local_give_up_claim(lease->map, lease->claim, now);
 }
 
 /* Gives the claim a new ttl and expiry. Clears at_least, because kept_until already records how
@@ -116,17 +103,13 @@ static void leave(plock_local_lease *lease, plock_ns now) {
  * plock__local_leave or plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
-    const bool valid = ours(lease, now);
-    if (!valid)
-        end_if_over(lease, now);
-    else if (lease->operation == PLOCK__OP_RELEASES)
-        release(lease, now);
-    else if (lease->operation == PLOCK__OP_EXTENDS)
-        extend(lease, now);
-    else if (lease->operation == PLOCK__OP_DOWNGRADES)
-        downgrade(lease, now);
-    else
-        leave(lease, now);
+    const bool held = plock__local_still(lease, PLOCK__HELD),
+               valid = held && now < atomic_load(&map->claims[lease->claim].until);
+    if (held && !valid) plock__local_give_up_claim(map, lease->claim, now); /* it has expired */
+    if (valid && lease->operation == PLOCK__OP_RELEASES) release(lease, now);
+    if (valid && lease->operation == PLOCK__OP_EXTENDS) extend(lease, now);
+    if (valid && lease->operation == PLOCK__OP_DOWNGRADES) downgrade(lease, now);
+    if (valid && lease->operation == PLOCK__OP_LEAVES) leave(lease, now);
     const plock__local_calls calls = map->calls;
     map->calls.count = 0;
     plock_status status = plock__local_leave(map, &lease->base.error);
