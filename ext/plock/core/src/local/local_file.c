@@ -242,6 +242,8 @@ static plock_status use(plock__local_map **map, int fd, const plock__local_verdi
         else
             status = map_file(map, fd, path, v, error);
         if (*map) (*map)->remade = remade;
+        if (*map && status) unmap(*map);
+        if (status) *map = NULL;
         return status;
     }
     (void)close(fd);
@@ -277,17 +279,17 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
         return v.ours ? PLOCK_AGAIN : refuse_as_strange(path, error);
     }
     status = use(map, fd, &v, path, keys, NULL, error);
-    const bool moved = *map && !status && plock__local_look_at_path(*map) != PLOCK__LOCAL_IN_PLACE;
-    if (*map && (status || moved)) {
+    if (*map && plock__local_look_at_path(*map) != PLOCK__LOCAL_IN_PLACE) {
         unmap(*map);
         *map = NULL;
+        return PLOCK_AGAIN;
     }
     if (*map) *map = enlist(*map);
-    return moved ? PLOCK_AGAIN : status;
+    return status;
 }
 
 /* Does what find_or_use() does, while the caller has the lock of plock__local_lock_making. Makes or
- * replaces the file if necessary. */
+ * replaces the file if necessary. Returns PLOCK_AGAIN if another program changes the file. */
 static plock_status make_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
@@ -301,8 +303,7 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
             fd < 0 ? (plock__local_verdict){.ours = true} : plock__local_judge(fd);
         if (fd >= 0 && !plock__local_is_replaceable(fd, &v)) {
             status = use(map, fd, &v, path, keys, remade, error);
-            if (*map && status) unmap(*map);
-            *map = *map && !status ? enlist(*map) : NULL;
+            if (*map) *map = enlist(*map);
             if (status != PLOCK_AGAIN || moved) return status;
             moved = true;
             continue;
@@ -313,9 +314,7 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
             status = plock__local_may_be_replaced(fd, &v, path, error);
         if (fd >= 0) (void)close(fd);
         if (!v.left_over) remade = v.why;
-        if (!status && made)
-            status = plock__local_refuse(error, PLOCK_PROTOCOL, path,
-                                         "another program changes it while it is made", "");
+        if (!status && made) return PLOCK_AGAIN;
         if (!status)
             status = plock__local_make(folder, name, path, room_for(keys, &v), v.fence, error);
         if (status) return status;
