@@ -28,9 +28,9 @@ static plock_status take_one(const group *p, size_t number,
     /* first_taken() has found that a known key has no holder, and that each of its waiters belongs
      * to a silent or dead process */
     plock_status status = PLOCK_OK;
-    if (key == PLOCK__LOCAL_NONE)
-        status = plock__local_make_key(p->map, &lease->name, &key, error);
-    if (!status) status = plock__local_claim_key(p->map, key, wait_request, false, now, &claim, error);
+    if (key == PLOCK__LOCAL_NONE) status = plock__local_make_key(p->map, &lease->name, &key, error);
+    if (!status)
+        status = plock__local_claim_key(p->map, key, wait_request, false, now, &claim, error);
     if (!status) plock__local_has_claim(lease, claim);
     return status;
 }

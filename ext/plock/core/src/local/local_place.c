@@ -43,10 +43,13 @@ plock_status plock__local_unusable(plock_error *error, const char *path, const c
 
 /* --- the default place --- */
 
-static bool usable(const char *folder) {
+static bool is_folder(const char *path) {
     struct stat found;
-    return folder && *folder == '/' && stat(folder, &found) == 0 && S_ISDIR(found.st_mode) &&
-           access(folder, W_OK) == 0;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+static bool usable(const char *folder) {
+    return folder && *folder == '/' && is_folder(folder) && access(folder, W_OK) == 0;
 }
 
 /* Does this folder belong to the user? After su or sudo, XDG_RUNTIME_DIR may still name another
@@ -143,11 +146,6 @@ static plock_status accept_folder(int fd, const char *folder, plock_error *error
     (void)snprintf(why, sizeof why,
                    "the folder is on %s file system, where processes do not share memory", remote);
     return refuse(error, folder, why);
-}
-
-static bool is_folder(const char *path) {
-    struct stat found;
-    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
 void plock__local_set_mode(const char *path, mode_t mode) {

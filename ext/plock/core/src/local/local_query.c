@@ -20,7 +20,9 @@ static plock_status repeated_where(plock_status status) {
     return status;
 }
 
-static plock_ns patience_ends(void) { return plock_after(since ? since : asked_at, PLOCK_LOCAL_PATIENCE); }
+static plock_ns patience_ends(void) {
+    return plock_after(since ? since : asked_at, PLOCK_LOCAL_PATIENCE);
+}
 
 /* Ends the call with this status, and releases the map. */
 static plock_status end_with(plock__local_map *map, plock_status status, plock_interest *interest) {
@@ -82,7 +84,8 @@ static void list_key(plock__local_map *map, listing *t, const plock__local_name 
     const uint32_t number = plock__local_find(map, name);
     t->now = plock_now();
     if (number == PLOCK__LOCAL_NONE) return;
-    plock__local_tidy_whole(map, number, t->now); /* so that no waiter of a dead process is listed */
+    plock__local_tidy_whole(map, number,
+                            t->now); /* so that no waiter of a dead process is listed */
     const plock__local_key *key = plock__key(map, number);
     if (!key->length) return;
     list_claims(map, t, key->first_holder);

@@ -104,11 +104,6 @@ static void begin(plock__local_map *map, plock__local_claim *claim, plock_ns now
     if (claim->kept_until) plock__local_outlives(map, claim->kept_until);
 }
 
-static void hand_over(plock__local_claim *claim, plock_ns now) {
-    claim->kept_until = 0;
-    atomic_store_explicit(&claim->until, plock_after(now, HANDOVER), memory_order_relaxed);
-}
-
 static void stamp(plock__local_map *map, plock__local_claim *claim) {
     claim->since = plock__local_wall();
     claim->fence = plock__local_next_fence(map, claim->since);
@@ -129,10 +124,12 @@ static void grant(plock__local_map *map, plock__local_key *key, uint32_t number,
     wake(map, claim);
     PLOCK__FAULT();
     stamp(map, claim);
-    if (own)
+    if (own) {
         begin(map, claim, now);
-    else
-        hand_over(claim, now);
+    } else {
+        claim->kept_until = 0;
+        atomic_store_explicit(&claim->until, plock_after(now, HANDOVER), memory_order_relaxed);
+    }
     PLOCK__FAULT();
     plock__local_unlink_waiter(map, key, number);
     plock__local_link_holder(map, key, number);
