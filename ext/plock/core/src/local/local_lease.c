@@ -198,7 +198,7 @@ static void hurry(plock_lease *base, plock_ns deadline) {
 
 /* --- the end of the lease --- */
 
-void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now) {
+static void end_claim(const plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     if (!plock__local_has_place(lease)) return;
     plock__local_claim *claim = &map->claims[lease->claim];
@@ -211,19 +211,21 @@ void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now) {
         plock__local_end_claim(map, lease->claim, now);
 }
 
+bool plock__local_end_own_claim(const plock_local_lease *lease, plock_ns now) {
+    const plock_status status = plock__local_enter(lease->map, now, NULL);
+    if (status) return status != PLOCK_AGAIN;
+    end_claim(lease, now);
+    (void)(plock__local_leave(lease->map, NULL) == PLOCK_OK);
+    return true;
+}
+
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
-    plock__local_map *map = lease->map;
     lease->base.held = false;
-    if (!map || !own(lease)) return;
+    if (!lease->map || !own(lease)) return;
     plock__local_dismiss(lease);
     const plock_ns now = plock_now();
     lease->kept_until = keep > 0 ? plock_after(now, keep) : keep;
-    const plock_status status = plock__local_enter(map, now, NULL);
-    if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
-    if (status) return; /* unless it is PLOCK_AGAIN, the file is lost, and the claim with it */
-    plock__local_end_own_claim(lease, now);
-    /* if it cannot leave, the file is lost, and the claim with it */
-    (void)(plock__local_leave(map, NULL) == PLOCK_OK);
+    if (!plock__local_end_own_claim(lease, now)) plock__local_hand_over(lease);
 }
 
 void plock__local_give_waker_back(plock_local_lease *lease) {

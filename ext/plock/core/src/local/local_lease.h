@@ -234,9 +234,10 @@ void plock__local_date(plock_local_lease *lease, plock_ns now);
  * ends the claim later. keep: how long the key stays taken, or PLOCK_KEEP_AT_LEAST. */
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
-/* Ends the claim, if there is one. The lease's kept_until says how long the key stays taken. Runs
- * in the critical section. */
-void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now);
+/* Ends the claim, if there is one. The lease's kept_until says how long the key stays taken.
+ * Returns false if another process is in the critical section. If the file is lost, the claim ends
+ * with it, so this function returns true. */
+PLOCK_MUST_USE bool plock__local_end_own_claim(const plock_local_lease *lease, plock_ns now);
 
 void plock__local_give_waker_back(plock_local_lease *lease);
 

@@ -7,8 +7,6 @@
 #include "base/process.h"
 #include "runtime/notice.h"
 
-static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
-
 /* The attendant of a map (local_attendant.h) checks that the map's file is in its place. If the map
  * has no attendant, the job of each lease makes this check at this interval. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
@@ -169,18 +167,10 @@ static bool ends(const plock_local_lease *lease) {
 }
 
 static plock_status end(plock_local_lease *lease, plock_interest *interest) {
-    plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    const plock_status status = plock__local_enter(map, now, NULL);
-    if (status == PLOCK_AGAIN) {
-        *interest = (plock_interest){.fd = -1, .deadline = now + IN_A_MOMENT};
+    if (!plock__local_end_own_claim(lease, now)) {
+        *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
         return PLOCK_AGAIN;
-    }
-    if (!status) {
-        map->lease_of[lease->claim] = NULL;
-        plock__local_end_own_claim(lease, now);
-        /* if this fails, the file is damaged, and its claims block no process */
-        (void)(plock__local_leave(map, NULL) == PLOCK_OK);
     }
     plock__enter();
     set_job(lease, PLOCK__JOB_STOPS);
