@@ -39,12 +39,6 @@ bool plock__drop_reference(unsigned *references) {
 
 unsigned plock__generation(void) { return atomic_load_explicit(&generation, memory_order_relaxed); }
 
-static void tell_waiting(void) {
-    plock__enter();
-    (void)pthread_cond_broadcast(&changed);
-    plock__leave();
-}
-
 void plock__begin_step(void) {
     for (;;) {
         atomic_fetch_add(&steps, 1);
@@ -57,7 +51,10 @@ void plock__begin_step(void) {
 }
 
 void plock__end_step(void) {
-    if (atomic_fetch_sub(&steps, 1) == 1 && atomic_load(&forking)) tell_waiting();
+    if (atomic_fetch_sub(&steps, 1) != 1 || !atomic_load(&forking)) return;
+    plock__enter();
+    (void)pthread_cond_broadcast(&changed);
+    plock__leave();
 }
 
 /* --- fork --- */

@@ -30,13 +30,6 @@ plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
 
 /* --- the list; with the lock held --- */
 
-static void insert(plock_later *later) {
-    if (later->listed) return;
-    later->listed = true;
-    later->date = (plock__heap_entry){0};
-    entries++;
-}
-
 void plock__later_leave(plock_later *later) {
     if (!later->listed) return;
     later->listed = false;
@@ -55,12 +48,6 @@ void plock__later_by(plock_later *later, plock_ns due) {
     if (due >= looks_at || !at_work) return;
     looks_at = due;
     plock__worker_schedule(at_work);
-}
-
-/* Returns the first entry if it is due, otherwise NULL. */
-static plock_later *next_due(plock_ns now) {
-    if (!dates.first || now < dates.first->at) return NULL;
-    return PLOCK__CONTAINER(plock_later, date, dates.first);
 }
 
 /* Returns when the job must look at the list again. While leases come and go, the job looks often
@@ -94,8 +81,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     for (;;) {
         const plock_ns now = plock_now();
         plock__enter();
-        plock_later *due = next_due(now);
-        if (due) {
+        if (now >= plock__heap_at(&dates)) {
+            plock_later *due = PLOCK__CONTAINER(plock_later, date, dates.first);
             plock__later_leave(due);
             due->keep(due);
             plock__leave();
@@ -146,7 +133,11 @@ static plock_status appoint(void) {
 static bool enter(plock_later *later) {
     plock__enter();
     const bool there = at_work;
-    if (there) insert(later);
+    if (there && !later->listed) {
+        later->listed = true;
+        later->date = (plock__heap_entry){0};
+        entries++;
+    }
     plock__leave();
     return there;
 }

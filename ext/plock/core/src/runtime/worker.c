@@ -46,19 +46,15 @@ static void forgive(const plock__job_list *list) {
         if (!job->lingers) owed--;
 }
 
-/* Counts a job that does not linger as done. */
-static void settle(void) {
+static void end(plock_job *job) {
+    const bool lingers = job->lingers;
+    /* first, because `destroy` may submit another job that a drain must wait for */
+    job->destroy(job);
+    if (lingers) return;
     plock__enter();
     owed--;
     if (owed == 0 && ended) plock_waker_wake(ended);
     plock__leave();
-}
-
-static void end(plock_job *job) {
-    const bool lingers = job->lingers;
-    /* before `settle`, because `destroy` may submit another job that a drain must wait for */
-    job->destroy(job);
-    if (!lingers) settle();
 }
 
 /* Moves the submitted jobs into the agenda. If the worker thread is about to end, returns false and
