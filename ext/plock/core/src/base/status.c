@@ -11,21 +11,28 @@ enum { FINAL, RETRY };
 enum { NEVER, PERHAPS };
 enum { DROPS, KEEPS };
 
-static const struct {
+typedef struct row {
     const char *name, *text;
     plock_kind kind;
     bool retries, leaves_doubt, keeps_connection;
-} LIST[] = {
+} row;
+
+static const row LIST[] = {
 #define X(name, kind, another_try, carried_out, connection, text)                                  \
     {#name, text, PLOCK_KIND_##kind, another_try, carried_out, connection},
     PLOCK_STATUSES(X)
 #undef X
 };
-enum { STATUSES = sizeof LIST / sizeof *LIST };
+
+static const row UNKNOWN = {"UNKNOWN", "unknown status", PLOCK_KIND_MISUSE, FINAL, PERHAPS, DROPS};
+
+static const row *row_of(plock_status status) {
+    return (unsigned)status < sizeof LIST / sizeof *LIST ? &LIST[status] : &UNKNOWN;
+}
 
 const char *plock_status_name(plock_status status) {
     static _Thread_local char lower[32];
-    const char *name = (unsigned)status < STATUSES ? LIST[status].name : "UNKNOWN";
+    const char *name = row_of(status)->name;
     size_t i = 0;
     for (; name[i] && i + 1 < sizeof lower; i++)
         lower[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
@@ -33,17 +40,11 @@ const char *plock_status_name(plock_status status) {
     return lower;
 }
 
-const char *plock_status_text(plock_status status) {
-    return (unsigned)status < STATUSES ? LIST[status].text : "unknown status";
-}
+const char *plock_status_text(plock_status status) { return row_of(status)->text; }
 
-plock_kind plock_status_kind(plock_status status) {
-    return (unsigned)status < STATUSES ? LIST[status].kind : PLOCK_KIND_MISUSE;
-}
+plock_kind plock_status_kind(plock_status status) { return row_of(status)->kind; }
 
-bool plock_status_retries(plock_status status) {
-    return (unsigned)status < STATUSES && LIST[status].retries;
-}
+bool plock_status_retries(plock_status status) { return row_of(status)->retries; }
 
 bool plock_status_unreachable(plock_status status) {
     switch (status) {
@@ -56,13 +57,9 @@ bool plock_status_unreachable(plock_status status) {
     }
 }
 
-bool plock_status_leaves_doubt(plock_status status) {
-    return (unsigned)status >= STATUSES || LIST[status].leaves_doubt;
-}
+bool plock_status_leaves_doubt(plock_status status) { return row_of(status)->leaves_doubt; }
 
-bool plock_status_keeps_connection(plock_status status) {
-    return (unsigned)status < STATUSES && LIST[status].keeps_connection;
-}
+bool plock_status_keeps_connection(plock_status status) { return row_of(status)->keeps_connection; }
 
 /* --- describing a failure (failure.h) --- */
 
