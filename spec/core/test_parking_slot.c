@@ -27,9 +27,15 @@ static bed *new_bed(void) {
     return b;
 }
 
+static bool is_mapped(const void *b) { return b; }
+
 static plock__parking_slot parking_slot_in(bed *b, plock_waker *waker) {
-    return (plock__parking_slot){
-        .word = &b->word, .value = STILL, .asleep = &b->asleep, .waker = waker};
+    return (plock__parking_slot){.word = &b->word,
+                                 .value = STILL,
+                                 .asleep = &b->asleep,
+                                 .waker = waker,
+                                 .is_there = is_mapped,
+                                 .of = b};
 }
 
 static plock_status sleep_there(const plock__parking_slot *parking_slot, plock_waker *interrupt,

@@ -32,10 +32,6 @@ static struct futex_waitv until_changed(const void *word, uint32_t value, uint32
         .val = value, .uaddr = (uint64_t)(uintptr_t)word, .flags = FUTEX_32 | flags};
 }
 
-static bool is_there(const plock__parking_slot *parking_slot) {
-    return !parking_slot->is_there || parking_slot->is_there(parking_slot->of);
-}
-
 bool plock__parking_slot_await(const plock_interest *interest, plock_waker *interrupt,
                                plock_status *status) {
     const plock__parking_slot *parking_slot = interest->parking_slot;
@@ -59,7 +55,7 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
      * is_there returns true. EFAULT means that the file was truncated before this thread
      * could sleep. */
     const bool changed = woken == WORD || code == EAGAIN;
-    if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
+    if (changed || parking_slot->is_there(parking_slot->of)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);
     if (code == EINTR) *status = PLOCK_INTERRUPTED;
     if (!code || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == EFAULT)

@@ -12,7 +12,7 @@ struct plock__parking_slot {
     uint64_t value;         /* the process sleeps while the word has this value */
     _Atomic uint8_t *asleep;
     plock_waker *waker;               /* the interest's waker: a wake of it also ends the sleep */
-    bool (*is_there)(const void *of); /* does the shared memory still exist? NULL: it always does */
+    bool (*is_there)(const void *of); /* does the shared memory still exist? */
     const void *of;
 };
 
