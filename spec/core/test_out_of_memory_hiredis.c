@@ -80,7 +80,7 @@ static bool can_be_starved(void) {
     library = library_of((const void *)(uintptr_t)redisReaderCreateWithFunctions);
     if (!library || library == library_of(&library)) return false;
     (void)arm(1);
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     const unsigned long seen = arm(0);
     plock__reader_free(reader);
     return seen > 0 && !reader;
@@ -128,7 +128,7 @@ static void a_reader_may_run_out_at_any_byte(void) {
     unsigned long n = 1;
     for (bool over = false; !over && CHECK(n < 100); n++) {
         (void)arm(n);
-        plock_reader *reader = plock__reader_new();
+        plock_reader *reader = plock__reader_new(false);
         const plock_status status = reader ? read_long_and_short(reader) : PLOCK_NO_MEMORY;
         over = arm(0) < n;
         CHECK_STATUS(status, over ? PLOCK_OK : PLOCK_NO_MEMORY);

@@ -82,7 +82,7 @@ static void feed(plock_reader *reader, const char *bytes, size_t length) {
 
 static void every_type_is_read(void) {
     for (unsigned i = 0; i < SAMPLE_COUNT; i++) {
-        plock_reader *reader = plock__reader_new();
+        plock_reader *reader = plock__reader_new(false);
         check_needs_more(reader);
         feed(reader, SAMPLES[i].bytes, strlen(SAMPLES[i].bytes));
         check_next(reader, SAMPLES[i].shown);
@@ -95,7 +95,7 @@ static void a_reply_may_be_split_anywhere(void) {
     for (unsigned i = 0; i < SAMPLE_COUNT; i++) {
         const size_t length = strlen(SAMPLES[i].bytes);
         for (size_t at = 1; at < length; at++) {
-            plock_reader *reader = plock__reader_new();
+            plock_reader *reader = plock__reader_new(false);
             feed(reader, SAMPLES[i].bytes, at);
             check_needs_more(reader);
             feed(reader, SAMPLES[i].bytes + at, length - at);
@@ -106,7 +106,7 @@ static void a_reply_may_be_split_anywhere(void) {
 }
 
 static void a_reply_may_come_byte_by_byte(void) {
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     for (unsigned i = 0; i < SAMPLE_COUNT; i++) {
         for (const char *c = SAMPLES[i].bytes; *c; c++) {
             check_needs_more(reader);
@@ -118,7 +118,7 @@ static void a_reply_may_come_byte_by_byte(void) {
 }
 
 static void replies_may_come_together(void) {
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     char all[1024] = "";
     for (unsigned i = 0; i < SAMPLE_COUNT; i++) strcat(all, SAMPLES[i].bytes);
     feed(reader, all, strlen(all));
@@ -135,7 +135,7 @@ static void a_reader_never_wears_out(void) {
     const int head = snprintf(bytes, sizeof bytes, "$1000\r\n");
     bytes[head] = 'y';
     memcpy(bytes + head + 1000, "\r\n", 2);
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     bool whole = true;
     for (int i = 0; i < REPLIES; i++) {
         const plock_value *values;
@@ -149,7 +149,7 @@ static void a_reader_never_wears_out(void) {
 }
 
 static void the_values_stay_until_the_next_reply_is_read(void) {
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     const plock_value *values;
     plock_error error;
     char text[64];
@@ -165,7 +165,7 @@ static void the_values_stay_until_the_next_reply_is_read(void) {
 
 static void a_string_may_hold_any_byte(void) {
     static const char BYTES[] = "$6\r\na\0\r\n\xff$\r\n";
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     const plock_value *values;
     plock_error error;
     feed(reader, BYTES, sizeof BYTES - 1);

@@ -14,7 +14,7 @@ enum { SPARE_BYTES = 64 * 1024 * 1024 };
 /* Feeds the bytes in pieces, and reads all replies. Returns the first error, or PLOCK_AGAIN if
  * there was none. */
 static plock_status fate(const char *bytes, size_t length, size_t piece, plock_error *error) {
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     plock_status status = PLOCK_AGAIN;
     for (size_t at = 0; at < length && status == PLOCK_AGAIN; at += piece) {
         const plock_value *values;
@@ -97,7 +97,7 @@ static void other_protocols_are_refused(void) {
 static void a_length_that_is_none_gives_no_value(void) {
     static const char *const LENGTHS[] = {"$-5\r\n", "$abc\r\n", "$-2147483649\r\n", "$\r\n"};
     for (unsigned i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
-        plock_reader *reader = plock__reader_new();
+        plock_reader *reader = plock__reader_new(false);
         const plock_value *values;
         plock_error error;
         CHECK_STATUS(plock__reader_feed(reader, LENGTHS[i], strlen(LENGTHS[i]), &error), PLOCK_OK);
@@ -166,7 +166,7 @@ static void a_reply_just_within_the_cap_is_read(void) {
 }
 
 static void a_reader_that_has_refused_stays_refusing(void) {
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     const plock_value *values;
     plock_error error;
     CHECK_STATUS(plock__reader_feed(reader, "*2147483647\r\n", 13, &error), PLOCK_OK);

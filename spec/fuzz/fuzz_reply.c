@@ -56,7 +56,7 @@ static void check_reply(const plock_value *values, outcome *seen) {
 
 static outcome read_stream(const uint8_t *data, size_t size, size_t first, size_t step) {
     outcome seen = {PLOCK_AGAIN, 0, UINT64_C(0xcbf29ce484222325)};
-    plock_reader *reader = plock__reader_new();
+    plock_reader *reader = plock__reader_new(false);
     plock_error error = {PLOCK_OK, ""};
     REQUIRE(reader);
     for (size_t at = 0, piece = first; at < size && seen.status == PLOCK_AGAIN;

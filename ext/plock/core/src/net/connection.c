@@ -13,7 +13,7 @@
 
 plock_connection *plock__connection_new(const plock_config *config, plock_transport *transport) {
     plock_connection *connection = plock__allocate(sizeof *connection);
-    if (connection) connection->reader = plock__reader_new();
+    if (connection) connection->reader = plock__reader_new(false);
     if (!connection || !connection->reader) {
         plock__free(connection);
         transport->does->destroy(transport);
@@ -26,7 +26,7 @@ plock_connection *plock__connection_new(const plock_config *config, plock_transp
 }
 
 plock_status plock__connection_enlarge(plock_connection *connection) {
-    plock_reader *large = plock__reader_new_large();
+    plock_reader *large = plock__reader_new(true);
     if (!large) return PLOCK_NO_MEMORY;
     plock__reader_free(connection->reader);
     connection->reader = large;

@@ -90,20 +90,15 @@ static void *add_array(const redisReadTask *task, array_length length) {
 static void free_nothing(void *object) { (void)object; /* the values belong to the reader */ }
 
 #if HIREDIS_MAJOR >= 1
-static void *refuse(const redisReadTask *task) {
-    plock_reader *reader = task->privdata;
-    reader->refused = NOT_RESP2;
-    return NULL;
-}
-
+/* add() refuses these two, because RESP2 has no such types. */
 static void *refuse_double(const redisReadTask *task, double number, char *text, size_t length) {
     (void)number, (void)text, (void)length;
-    return refuse(task);
+    return add_nil(task);
 }
 
 static void *refuse_bool(const redisReadTask *task, int truth) {
     (void)truth;
-    return refuse(task);
+    return add_nil(task);
 }
 #endif
 
@@ -118,7 +113,9 @@ static redisReplyObjectFunctions functions = {
 
 /* --- the reader --- */
 
-static plock_reader *new_reader(size_t values_max, size_t bytes_max) {
+plock_reader *plock__reader_new(bool large) {
+    const size_t values_max = large ? PLOCK__LARGE_REPLY_VALUES_MAX : PLOCK__REPLY_VALUES_MAX,
+                 bytes_max = large ? PLOCK__LARGE_REPLY_BYTES_MAX : PLOCK__REPLY_BYTES_MAX;
     plock_reader *reader =
         plock__allocate(sizeof *reader + values_max * sizeof(plock_value) + bytes_max);
     if (!reader) return NULL;
@@ -136,14 +133,6 @@ static plock_reader *new_reader(size_t values_max, size_t bytes_max) {
      * instead. */
     reader->hiredis->maxbuf = 0;
     return reader;
-}
-
-plock_reader *plock__reader_new(void) {
-    return new_reader(PLOCK__REPLY_VALUES_MAX, PLOCK__REPLY_BYTES_MAX);
-}
-
-plock_reader *plock__reader_new_large(void) {
-    return new_reader(PLOCK__LARGE_REPLY_VALUES_MAX, PLOCK__LARGE_REPLY_BYTES_MAX);
 }
 
 void plock__reader_free(plock_reader *reader) {
@@ -184,12 +173,6 @@ static bool announces_too_much(const plock_reader *reader) {
     return false;
 }
 
-/* Does RESP2 lack the type of the value that is arriving? hiredis itself reports such a value only
- * when it is complete. */
-static bool awaits_beyond_resp2(const redisReader *hiredis) {
-    return hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type);
-}
-
 plock_status plock__reader_next(plock_reader *reader, const plock_value **values,
                                 plock_error *error) {
     if (reader->whole) {
@@ -197,25 +180,25 @@ plock_status plock__reader_next(plock_reader *reader, const plock_value **values
         reader->whole = false;
     }
     void *object = NULL;
-    if (redisReaderGetReply(reader->hiredis, &object) != REDIS_OK) {
-        if (reader->refused)
-            return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s",
-                               reader->refused);
-        if (reader->hiredis->err == REDIS_ERR_OOM)
-            return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    redisReader *hiredis = reader->hiredis;
+    const bool failed = redisReaderGetReply(hiredis, &object) != REDIS_OK;
+    /* hiredis reports a value of another type only when the value is complete */
+    if (!failed && !object && hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type))
+        reader->refused = NOT_RESP2;
+    if (reader->refused)
+        return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s",
+                           reader->refused);
+    if (failed && hiredis->err == REDIS_ERR_OOM) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    if (failed)
         return plock__fail(error, PLOCK_PROTOCOL, "an answer that is not the protocol of Redis: %s",
-                           reader->hiredis->errstr);
-    }
+                           hiredis->errstr);
     if (!object) {
-        if (awaits_beyond_resp2(reader->hiredis))
-            return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s",
-                               NOT_RESP2);
         if (announces_too_much(reader))
             return plock__fail(error, PLOCK_PROTOCOL,
                                "an answer that announces more than %zu bytes", reader->bytes_max);
         return PLOCK_AGAIN;
     }
-    reader->fed = reader->hiredis->len - reader->hiredis->pos;
+    reader->fed = hiredis->len - hiredis->pos;
     reader->whole = true;
     *values = reader->values;
     return PLOCK_OK;

@@ -39,10 +39,8 @@ typedef struct plock_value {
 
 typedef struct plock_reader plock_reader;
 
-/* Returns NULL if memory runs out. */
-plock_reader *plock__reader_new(void);
-/* Makes a reader with room for a large reply. Returns NULL if memory runs out. */
-plock_reader *plock__reader_new_large(void);
+/* Makes a reader, perhaps with room for a large reply. Returns NULL if memory runs out. */
+plock_reader *plock__reader_new(bool large);
 void plock__reader_free(plock_reader *reader); /* NULL is allowed */
 
 /* Returns PLOCK_OK, PLOCK_PROTOCOL (the reply has too many bytes) or PLOCK_NO_MEMORY. */
