@@ -30,20 +30,6 @@ void plock__pool_clear(plock_pool *pool) {
     plock__leave();
 }
 
-/* --- the list of all connections; with the lock held --- */
-
-static void link_connection(plock_pool *pool, plock_connection *connection) {
-    connection->next = pool->all;
-    if (pool->all) pool->all->previous = connection;
-    pool->all = connection;
-    connection->epoch = pool->epoch;
-}
-
-static void unlink_connection(plock_pool *pool, plock_connection *connection) {
-    if (connection->next) connection->next->previous = connection->previous;
-    *(connection->previous ? &connection->previous->next : &pool->all) = connection->next;
-}
-
 /* --- the queue; with the lock held --- */
 
 static plock_turns *queue_of(plock_pool *pool, const plock_turn *turn) {
@@ -93,7 +79,8 @@ static void give_room(plock_pool *pool) {
 
 static void discard(plock_pool *pool, plock_connection *connection) {
     plock__enter();
-    unlink_connection(pool, connection);
+    if (connection->next) connection->next->previous = connection->previous;
+    *(connection->previous ? &connection->previous->next : &pool->all) = connection->next;
     if (connection->generation == plock__generation() && !connection->beside) give_room(pool);
     plock__leave();
     plock__connection_free(connection);
@@ -201,12 +188,6 @@ static bool take_room(plock_pool *pool) {
     return room;
 }
 
-/* Sets how hand_over will wake the caller. */
-static void prepare(plock_turn *turn) {
-    turn->job = plock__worker_stepping();
-    if (!turn->job) turn->waker = plock_waker_take();
-}
-
 static void put_waker_away(plock_turn *turn) {
     plock_waker_give(turn->waker);
     turn->waker = NULL;
@@ -244,17 +225,18 @@ static plock_status look(plock_connection **connection, plock_turn *turn,
 plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, plock_turn *turn,
                               plock_interest *interest) {
     while (!turn->waits) {
-        const plock_status status = follow_trail(pool, connection, turn, interest);
+        plock_status status = follow_trail(pool, connection, turn, interest);
+        if (status == PLOCK_REFUSED) {
+            *connection = take_idle(pool, turn->careful, true);
+            if (*connection || take_room(pool)) status = PLOCK_OK;
+        }
         if (status != PLOCK_REFUSED) {
-            if (turn->waker) put_waker_away(turn);
+            put_waker_away(turn);
             return status;
         }
-        *connection = take_idle(pool, turn->careful, true);
-        if (*connection || take_room(pool)) {
-            if (turn->waker) put_waker_away(turn);
-            return PLOCK_OK;
-        }
-        if (!turn->waker) prepare(turn);
+        /* hand_over wakes the caller as a job, or by its waker */
+        turn->job = plock__worker_stepping();
+        if (!turn->job && !turn->waker) turn->waker = plock_waker_take();
         if (get_in_line(pool, turn)) break;
     }
     return look(connection, turn, interest);
@@ -262,7 +244,10 @@ plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, p
 
 void plock__pool_add(plock_pool *pool, plock_connection *connection) {
     plock__enter();
-    link_connection(pool, connection);
+    connection->next = pool->all;
+    if (pool->all) pool->all->previous = connection;
+    pool->all = connection;
+    connection->epoch = pool->epoch;
     plock__leave();
 }
 
