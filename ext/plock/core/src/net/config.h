@@ -60,6 +60,10 @@ plock_config *plock__config_retain(plock_config *config);
  * question about TLS, or "" if the connections do not use TLS. */
 const char *plock__config_tls_question(const plock_config *config);
 
+/* Returns the scheme of a URL with TLS, or without TLS, for the same kind of store: one server,
+ * sentinels or a cluster. */
+const char *plock__config_scheme(const plock_config *config, bool tls);
+
 /* --- for config_url.c --- */
 
 enum { PLOCK__CONFIG_TEXT_MAX = 4096 };

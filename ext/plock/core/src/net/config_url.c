@@ -255,12 +255,10 @@ plock_status plock__config_parse(plock_config *config, char *url, plock_error *e
 
 /* --- the URL that may be printed --- */
 
-static const char *scheme_of(const plock_config *config) {
-    if (config->scheme == PLOCK_UNIX) return "unix://";
-    if (config->cluster)
-        return config->scheme == PLOCK_TCP ? "redis+cluster://" : "rediss+cluster://";
-    if (config->scheme == PLOCK_TCP) return config->sentinels ? "redis+sentinel://" : "redis://";
-    return config->sentinels ? "rediss+sentinel://" : "rediss://";
+const char *plock__config_scheme(const plock_config *config, bool tls) {
+    if (config->cluster) return tls ? "rediss+cluster" : "redis+cluster";
+    if (config->is_sentinel || config->sentinels) return tls ? "rediss+sentinel" : "redis+sentinel";
+    return tls ? "rediss" : "redis";
 }
 
 static size_t add_endpoint(const char **parts, const plock_endpoint *endpoint) {
@@ -280,7 +278,9 @@ plock_status plock__config_write_url(plock_config *config) {
         !(config->cluster && places->count))
         return PLOCK_OK; /* the parser has not read a host, a path or a primary's name yet */
     size_t length = 0, n = 0;
-    parts[n++] = scheme_of(config);
+    parts[n++] =
+        config->path ? "unix" : plock__config_scheme(config, config->scheme == PLOCK_TLS_OVER_TCP);
+    parts[n++] = "://";
     if (config->path) parts[n++] = config->path;
     if (config->server.host) n += add_endpoint(parts + n, &config->server);
     for (unsigned i = 0; places && i < places->count; i++) {

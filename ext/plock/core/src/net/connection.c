@@ -329,14 +329,6 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
-/* Returns the scheme of a URL with TLS, or without TLS. The URL is for the same kind of store: one
- * server, sentinels or a cluster. */
-static const char *scheme(const plock_config *config, bool tls) {
-    if (config->cluster) return tls ? "rediss+cluster" : "redis+cluster";
-    if (config->is_sentinel || config->sentinels) return tls ? "rediss+sentinel" : "redis+sentinel";
-    return tls ? "rediss" : "redis";
-}
-
 /* Adds a hint about TLS to the error, if the server closed the connection without an answer. A
  * server that speaks TLS closes a connection that begins without a handshake. */
 static plock_status ask_for_tls(const plock_connection *connection, plock_error *error) {
@@ -346,7 +338,7 @@ static plock_status ask_for_tls(const plock_connection *connection, plock_error 
         return error->status;
     const plock_error cause = *error;
     return plock__fail(error, PLOCK_DISCONNECTED, "%.140s (if the server speaks TLS, use %s://)",
-                       cause.message, scheme(config, true));
+                       cause.message, plock__config_scheme(config, true));
 }
 
 plock_status plock__connection_open(plock_connection *connection, plock_ns deadline,
@@ -381,5 +373,5 @@ plock_status plock__connection_silent(const plock_connection *connection, plock_
     return plock__fail(error, PLOCK_SILENT,
                        "the server did not answer the TLS handshake in time: it does not seem to "
                        "speak TLS on this port (then use %s://)",
-                       scheme(connection->config, false));
+                       plock__config_scheme(connection->config, false));
 }
