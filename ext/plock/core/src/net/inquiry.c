@@ -49,6 +49,7 @@ static plock_status advance(plock_inquiry *inquiry, plock_question *q) {
 }
 
 void plock__inquiry_step(plock_inquiry *inquiry, plock_question *question) {
+    if (question->state == PLOCK__QUESTION_ENDED) return;
     question->interest = (plock_interest){.fd = -1, .deadline = inquiry->deadline};
     const plock_status status = advance(inquiry, question);
     if (status == PLOCK_AGAIN) return;
@@ -58,7 +59,7 @@ void plock__inquiry_step(plock_inquiry *inquiry, plock_question *question) {
 
 /* --- all questions --- */
 
-void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns deadline) {
+void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns deadline) {
     struct pollfd fds[PLOCK__ASKED_MAX];
     nfds_t count = 0;
     for (unsigned i = 0; i < inquiry->asked; i++) {
@@ -68,9 +69,7 @@ void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns d
         if (q->interest.fd >= 0)
             fds[count++] = (struct pollfd){.fd = q->interest.fd, .events = q->interest.events};
     }
-    if (deadline <= now) return;
-    /* rounded up, because a timeout of 0 would spin until the deadline */
-    (void)poll(fds, count, (int)((deadline - now) / PLOCK_MILLISECOND) + 1);
+    (void)poll(fds, count, plock_poll_timeout(deadline));
 }
 
 unsigned plock__inquiry_under_way(const plock_inquiry *inquiry) {
@@ -78,10 +77,6 @@ unsigned plock__inquiry_under_way(const plock_inquiry *inquiry) {
     for (unsigned i = 0; i < inquiry->asked; i++)
         count += inquiry->list[i].state != PLOCK__QUESTION_ENDED;
     return count;
-}
-
-static bool all_ended(const plock_inquiry *inquiry) {
-    return inquiry->asked == inquiry->count && !plock__inquiry_under_way(inquiry);
 }
 
 static bool is_final(const plock_question *q) {
@@ -94,7 +89,8 @@ static bool is_final(const plock_question *q) {
 static bool is_settled(const plock_inquiry *inquiry) {
     unsigned final = 0;
     for (unsigned i = 0; i < inquiry->asked; i++) final += is_final(&inquiry->list[i]);
-    return all_ended(inquiry) || final * 2 >= inquiry->count;
+    const bool ended = inquiry->asked == inquiry->count && !plock__inquiry_under_way(inquiry);
+    return ended || final * 2 >= inquiry->count;
 }
 
 static const plock_question *failed(const plock_inquiry *inquiry, bool settled) {

@@ -52,11 +52,11 @@ PLOCK_MUST_USE plock_status plock__inquiry_start(plock_inquiry *inquiry, plock_e
 /* Adds a server, if there is room. The texts must stay valid until the inquiry has ended. */
 void plock__inquiry_add(plock_inquiry *inquiry, const char *host, const char *port);
 
-/* Advances a question that has not ended. */
+/* Advances the question, unless it has ended. */
 void plock__inquiry_step(plock_inquiry *inquiry, plock_question *question);
 
 /* Waits until one of the questions that have been asked can advance, or until the deadline. */
-void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns deadline);
+void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns deadline);
 
 /* Returns how many questions have been asked and have not ended. */
 unsigned plock__inquiry_under_way(const plock_inquiry *inquiry);

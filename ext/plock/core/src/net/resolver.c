@@ -289,11 +289,9 @@ plock_status plock__resolve_by(plock_ns deadline, const char *host, const char *
         const plock_status status = plock__resolve(&resolver, &lookup, found, &interest, error);
         plock__end_step();
         if (status != PLOCK_AGAIN) return status;
-        const plock_ns now = plock_now();
-        if (now >= deadline) break;
-        struct pollfd polled = {.fd = interest.fd, .events = interest.events};
-        /* rounded up, because a timeout of 0 would spin until the deadline */
-        (void)poll(&polled, 1, (int)((deadline - now) / PLOCK_MILLISECOND) + 1);
+        if (plock_now() >= deadline) break;
+        interest.deadline = deadline;
+        (void)plock_await(&interest, NULL);
     }
     const plock_status status = plock__unresolved_yet(&resolver, lookup, error);
     plock__begin_step();

@@ -78,16 +78,16 @@ static plock_status read_name(plock_inquiry *inquiry, plock_question *q,
 
 /* --- all sentinels --- */
 
-static bool answered(const search *s, unsigned number) {
-    const plock_question *q = &s->inquiry.list[number];
+static bool answered(const plock_inquiry *inquiry, unsigned number) {
+    const plock_question *q = &inquiry->list[number];
     return q->state == PLOCK__QUESTION_ENDED && !q->error.status;
 }
 
 /* Returns how many sentinels have named the same server as this sentinel, including this one. */
 static unsigned votes_for(const search *s, unsigned number) {
     unsigned votes = 0;
-    for (unsigned i = 0; answered(s, number) && i < s->inquiry.count; i++)
-        votes += answered(s, i) && plock__same_server(&s->named[number], &s->named[i]);
+    for (unsigned i = 0; answered(&s->inquiry, number) && i < s->inquiry.count; i++)
+        votes += answered(&s->inquiry, i) && plock__same_server(&s->named[number], &s->named[i]);
     return votes;
 }
 
@@ -119,7 +119,7 @@ static void resolve_all(search *s) {
     plock_error ignored;
     const plock_ns soon = plock_after(plock_now(), PATIENCE), deadline = s->inquiry.deadline;
     for (unsigned i = 0; i < s->inquiry.count; i++)
-        if (answered(s, i))
+        if (answered(&s->inquiry, i))
             (void)resolve(&s->named[i], soon < deadline ? soon : deadline, &ignored);
 }
 
@@ -161,8 +161,7 @@ static plock_addresses *listen_to_all(search *s, bool *enough) {
     for (;;) {
         plock__begin_step();
         for (unsigned i = 0; i < inquiry->count; i++)
-            if (inquiry->list[i].state != PLOCK__QUESTION_ENDED)
-                plock__inquiry_step(inquiry, &inquiry->list[i]);
+            plock__inquiry_step(inquiry, &inquiry->list[i]);
         plock__end_step();
         unsigned votes;
         plock_addresses *most = most_named(s, &votes);
@@ -180,21 +179,15 @@ static plock_addresses *listen_to_all(search *s, bool *enough) {
         }
         *enough = most_agree(s, votes);
         if (*enough || !plock__inquiry_under_way(inquiry) || now >= until) return most;
-        plock__inquiry_await(inquiry, now, until);
+        plock__inquiry_await(inquiry, until);
     }
 }
 
 /* --- if the sentinels do not agree --- */
 
-/* Has a server said that it is a primary? */
-static bool is_primary(const plock_question *q) {
-    return q->state == PLOCK__QUESTION_ENDED && !q->error.status;
-}
-
 /* Connects to the servers. Each connection asks its server for its role. Returns the index of the
  * first server that is a primary, or the count if there is none. Once a server has said that it is
- * a primary, the servers that precede it in the list have PATIENCE to say the same. The first
- * primary of the list counts. */
+ * a primary, the servers that precede it in the list have PATIENCE to say the same. */
 static unsigned first_primary(plock_inquiry *servers) {
     plock_ns patient_until = servers->deadline;
     for (;;) {
@@ -202,18 +195,17 @@ static unsigned first_primary(plock_inquiry *servers) {
         unsigned first = servers->count;
         plock__begin_step();
         for (unsigned i = 0; i < servers->count; i++) {
-            plock_question *q = &servers->list[i];
-            if (q->state != PLOCK__QUESTION_ENDED) plock__inquiry_step(servers, q);
+            plock__inquiry_step(servers, &servers->list[i]);
             if (first < servers->count) continue;
-            if (is_primary(q)) first = i;
-            waits = waits || q->state != PLOCK__QUESTION_ENDED;
+            if (answered(servers, i)) first = i;
+            waits = waits || servers->list[i].state != PLOCK__QUESTION_ENDED;
         }
         plock__end_step();
         const plock_ns now = plock_now();
         if (first < servers->count && patient_until > plock_after(now, PATIENCE))
             patient_until = plock_after(now, PATIENCE);
         if (!waits || now >= patient_until) return first;
-        plock__inquiry_await(servers, now, patient_until);
+        plock__inquiry_await(servers, patient_until);
     }
 }
 

@@ -117,7 +117,6 @@ static bool step_all(search *s) {
     if (asks) s->next_at = plock_after(now, STAGGER);
     for (unsigned i = 0; i < inquiry->asked; i++) {
         plock_question *q = &inquiry->list[i];
-        if (q->state == PLOCK__QUESTION_ENDED) continue;
         plock__inquiry_step(inquiry, q);
         if (q->state == PLOCK__QUESTION_ENDED && !q->error.status) return true;
     }
@@ -139,7 +138,7 @@ static bool ask_all(search *s) {
         so_far.status = plock__inquiry_failure(inquiry, "node", &so_far);
         plock__inquiry_publish(inquiry, &so_far);
         const bool sooner = more && s->next_at < inquiry->deadline;
-        if (under_way) plock__inquiry_await(inquiry, now, sooner ? s->next_at : inquiry->deadline);
+        if (under_way) plock__inquiry_await(inquiry, sooner ? s->next_at : inquiry->deadline);
     }
 }
 
