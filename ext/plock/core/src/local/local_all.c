@@ -114,7 +114,6 @@ static plock_status acquire(group *p, size_t *refused, plock_interest *interest,
     char rooms[PLOCK_LOCAL_AT_ONCE_MAX][PLOCK_DIGEST_HEX];
     *refused = p->count;
     plock_status status = plock__local_use(p->leases[0]->store, &p->map, error);
-    const bool uses = !status;
     if (!status) status = prepare(p, wait_requests, rooms, error);
     const plock_ns now = plock_now(),
                    deadline = plock_after(p->leases[0]->began_at, PLOCK_LOCAL_PATIENCE);
@@ -124,7 +123,7 @@ static plock_status acquire(group *p, size_t *refused, plock_interest *interest,
         status = plock__local_leave(p->map, error);
         if (!status) status = taken;
     }
-    if (uses && plock__local_may_retry(p->map, status, deadline, interest)) status = PLOCK_AGAIN;
+    if (p->map && plock__local_may_retry(p->map, status, deadline, interest)) status = PLOCK_AGAIN;
     if (p->map) plock__local_release(p->map);
     for (size_t i = 0; i < p->count && !status; i++) start(p->leases[i]);
     if (status) forget(p);

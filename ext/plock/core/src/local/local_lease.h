@@ -132,8 +132,8 @@ PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest 
 /* --- local_store.c --- */
 
 /* Retains the store's map. Opens the file if the store has no map. Returns PLOCK_OK,
- * PLOCK_DISCONNECTED (the file is missing at the moment), or a status of plock_local_open. The
- * caller must release *map if it is set, even after a failure. */
+ * PLOCK_DISCONNECTED (the file is missing at the moment), or a status of plock_local_open. After a
+ * failure, *map is NULL. */
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map,
                                              plock_error *error);
 
@@ -146,10 +146,10 @@ void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
  * claim. The lease keeps its reference to the map until the lease's job is off (PLOCK__JOB_OFF). */
 void plock__local_has_used(plock_local_lease *lease);
 
-/* References to maps that the caller must release without the lock. */
+/* References to a map that the caller must release without the lock. */
 typedef struct plock__local_unneeded {
-    plock__local_map *retired, *unused;
-    unsigned count; /* how many references to `retired` must be released */
+    plock__local_map *map;
+    unsigned count;
 } plock__local_unneeded;
 
 /* These two functions together end the lease's use of the map, as plock__local_has_used does. Call

@@ -63,7 +63,7 @@ const char *plock_local_remade(const plock_local *store) {
 }
 
 plock__local_unneeded plock__local_retire(plock__local_map *map) {
-    plock__local_unneeded unneeded = {.retired = map};
+    plock__local_unneeded unneeded = {.map = map};
     for (plock_local *store = stores; store; store = store->next) {
         if (store->map != map) continue;
         store->map = NULL;
@@ -74,8 +74,7 @@ plock__local_unneeded plock__local_retire(plock__local_map *map) {
 
 /* Retains the store's map, and sets *out to it. Sets *out to NULL if the store has no usable map.
  * The store gives up a lost map as soon as this process holds no lease in it, and waits for none.
- * Until then, *out is the lost map, and this function returns the loss. In all other cases, it
- * returns PLOCK_OK. */
+ * Until then, this function returns the loss. In all other cases, it returns PLOCK_OK. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
     plock__enter();
     plock__local_map *map = *out = store->map;
@@ -88,12 +87,11 @@ static plock_status current(plock_local *store, plock__local_map **out, plock_er
     if (own && !checked) return PLOCK_OK;
     plock__enter();
     const bool stays = own && map->users > 0;
-    unsigned left = stays ? 0 : 1 + plock__local_retire(map).count;
+    unsigned left = stays ? 1 : 1 + plock__local_retire(map).count;
     plock__leave();
-    if (stays) return checked;
     *out = NULL;
     for (; left > 0; left--) plock__local_release(map);
-    return PLOCK_OK;
+    return stays ? checked : PLOCK_OK;
 }
 
 plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
@@ -143,10 +141,7 @@ plock_status plock__local_use_for(plock_local_lease *lease) {
     plock__local_map *map = NULL;
     if (lease->map || use_current(lease)) return PLOCK_OK;
     const plock_status status = plock__local_use(lease->store, &map, &lease->base.error);
-    if (!status)
-        plock__local_uses(lease, map);
-    else if (map)
-        plock__local_release(map);
+    if (!status) plock__local_uses(lease, map);
     return status;
 }
 
@@ -167,13 +162,13 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
  * and the file were put back in its place, this process would still count as alive in the file.
  * Call with the lock held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
-    plock__local_map *used = lease->uses ? lease->map : NULL;
+    plock__local_unneeded unneeded = {.map = lease->map};
+    const bool last = lease->uses && --lease->map->users == 0;
     lease->uses = false;
     if (lease->state != PLOCK__LEASE_LOST) plock__local_set_state(lease, PLOCK__LEASE_NONE);
-    const unsigned count =
-        used && --used->users == 0 && plock__local_lost(used) ? plock__local_retire(used).count : 0;
-    return (plock__local_unneeded){
-        .retired = used, .count = count, .unused = plock__local_unused(lease)};
+    if (last && plock__local_lost(lease->map)) unneeded = plock__local_retire(lease->map);
+    if (plock__local_unused(lease)) unneeded.count++;
+    return unneeded;
 }
 
 void plock__local_has_used(plock_local_lease *lease) {
@@ -184,8 +179,7 @@ void plock__local_has_used(plock_local_lease *lease) {
 }
 
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded) {
-    for (unsigned left = unneeded->count; left > 0; left--) plock__local_release(unneeded->retired);
-    if (unneeded->unused) plock__local_release(unneeded->unused);
+    for (unsigned left = unneeded->count; left > 0; left--) plock__local_release(unneeded->map);
 }
 
 plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns deadline,
