@@ -164,10 +164,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     /* If claim() does not admit a lease with a waker, the lease is queued in the same call. A
      * queued lease needs an attendant, so the attendant is started before. The attendant of an
      * earlier file does not serve a file that has replaced it. */
-    if (!status && (lease->watching == PLOCK__WATCHED || lease->waker))
-        status = plock__local_attend(lease->map, &lease->base.error);
-    if (!status && lease->watching == PLOCK__WATCHED_LATER)
-        status = plock__local_enter_later(lease);
+    if (!status && lease->waker) status = plock__local_attend(lease->map, &lease->base.error);
+    if (!status) status = plock__local_prepare_watch(lease);
     while (!status) {
         const plock_ns now = plock_now();
         status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);

@@ -84,10 +84,7 @@ static plock_status prepare(const group *p, plock__local_wait_request *wait_requ
         status = plock__local_wait_request_of(p->leases[i], &wait_requests[i], rooms[i]);
         /* if the process dies before it has all keys, no key must stay taken */
         wait_requests[i].at_least = 0;
-        if (!status && p->leases[i]->watching == PLOCK__WATCHED)
-            status = plock__local_attend(p->map, error);
-        if (!status && p->leases[i]->watching == PLOCK__WATCHED_LATER &&
-            (status = plock__local_enter_later(p->leases[i])))
+        if (!status && (status = plock__local_prepare_watch(p->leases[i])))
             *error = p->leases[i]->base.error;
     }
     return status;

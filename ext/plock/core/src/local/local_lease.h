@@ -275,9 +275,9 @@ void plock__local_watch(plock_local_lease *lease);
  * of the loss. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* Call this function before acquiring a lease with PLOCK__WATCHED_LATER. Returns PLOCK_OK or the
- * failure. */
-PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
+/* Call this function before acquiring or adopting a lease. Makes sure that the threads that will
+ * watch it exist. Returns PLOCK_OK or the failure. */
+PLOCK_MUST_USE plock_status plock__local_prepare_watch(plock_local_lease *lease);
 
 /* Call this function when a lease with PLOCK__WATCHED_LATER has been acquired. */
 void plock__local_see_to_later(plock_local_lease *lease);

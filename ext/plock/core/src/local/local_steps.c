@@ -256,10 +256,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
     if (!status)
         status =
             plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
-    if (!status && adopts && lease->watching == PLOCK__WATCHED)
-        status = plock__local_attend(lease->map, &lease->base.error);
-    if (!status && adopts && lease->watching == PLOCK__WATCHED_LATER)
-        status = plock__local_enter_later(lease);
+    if (!status && adopts) status = plock__local_prepare_watch(lease);
     const plock_ns now = plock_now();
     if (!status)
         status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);

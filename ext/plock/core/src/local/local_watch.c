@@ -145,7 +145,10 @@ static void begin_watching(plock_later *later) {
     plock__worker_submit(&lease->job);
 }
 
-plock_status plock__local_enter_later(plock_local_lease *lease) {
+plock_status plock__local_prepare_watch(plock_local_lease *lease) {
+    if (lease->watching == PLOCK__WATCHED)
+        return plock__local_attend(lease->map, &lease->base.error);
+    if (lease->watching == PLOCK__UNWATCHED) return PLOCK_OK;
     lease->later.keep = keep;
     lease->later.begin = begin_watching;
     return plock__later_enter(&lease->later, &lease->base.error);
@@ -162,10 +165,6 @@ void plock__local_see_to_later(plock_local_lease *lease) {
 
 /* --- ending --- */
 
-static bool ends(const plock_local_lease *lease) {
-    return lease->job_state == PLOCK__JOB_ENDS || lease->job_state == PLOCK__JOB_ENDS_NEXT;
-}
-
 static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!plock__local_end_own_claim(lease, now)) {
@@ -181,7 +180,8 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
 static plock_status step(plock_job *job, plock_interest *interest) {
     plock_local_lease *lease = PLOCK__CONTAINER(plock_local_lease, job, job);
     plock__enter();
-    const bool to_end = ends(lease);
+    const bool to_end =
+        lease->job_state == PLOCK__JOB_ENDS || lease->job_state == PLOCK__JOB_ENDS_NEXT;
     plock__leave();
     return to_end ? end(lease, interest) : watch(lease, interest);
 }
