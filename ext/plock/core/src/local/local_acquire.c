@@ -79,8 +79,7 @@ static plock_status holds(plock_local_lease *lease) {
 }
 
 /* Makes a claim. Runs in the critical section. Returns PLOCK_OK if the claim holds the key,
- * PLOCK_AGAIN if the claim waits, or a failure. If the key is held or has waiters, and `waits` is
- * false, makes no claim and returns PLOCK_REFUSED. */
+ * PLOCK_AGAIN if it waits, PLOCK_REFUSED without a claim if it may not wait, or a failure. */
 static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request,
                           bool waits, plock_ns now) {
     plock__local_map *map = lease->map;
@@ -137,9 +136,8 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
 }
 
 /* Returns true if the acquire must try again in a moment, because its file is missing or lost. The
- * path may soon lead to the file again. Or this process may soon let go of its leases in the lost
- * file, and can then open a new file. The acquire keeps trying for up to a second, or until its own
- * time to wait is over. */
+ * path may soon lead to the file again, or this process may let go of its leases in the lost file.
+ * The acquire keeps trying for up to a second, or until its own time to wait is over. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
@@ -153,17 +151,16 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
-    /* The lease may have waited in a file that was truncated or written over. No process can
-     * replace that file before all its users have noticed the loss. So the acquire tries again
-     * until the file has been replaced. */
+    /* The lease may have waited in a file that was truncated or written over, which no process can
+     * replace before all its users have noticed the loss. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
     if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest))
         return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    /* If claim() does not admit a lease with a waker, the lease is queued in the same call. A
-     * queued lease needs an attendant, so the attendant is started before. The attendant of an
-     * earlier file does not serve a file that has replaced it. */
+    /* If claim() does not admit a lease with a waker, the lease is queued in the same call, and
+     * then needs an attendant. One of an earlier file does not serve a file that has replaced it.
+     */
     if (!status && lease->waker) status = plock__local_attend(lease->map, &lease->base.error);
     if (!status) status = plock__local_prepare_watch(lease);
     while (!status) {
@@ -254,9 +251,9 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest 
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* Completes the acquire of a lease whose turn has come. Returns PLOCK_OK if the lease is held.
- * Returns PLOCK_NOT_OWNER if the thread came too late for its turn, or if the file is lost. Returns
- * PLOCK_AGAIN and PLOCK_SILENT as plock__local_go_in does. */
+/* Completes the acquire of a lease whose turn has come. Returns PLOCK_OK if the lease is held,
+ * PLOCK_NOT_OWNER if the thread came too late for its turn or the file is lost, and PLOCK_AGAIN and
+ * PLOCK_SILENT as plock__local_go_in does. */
 static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
@@ -312,9 +309,8 @@ static bool is_there(const void *lease) {
     return !plock__local_lost(map);
 }
 
-/* Returns the parking slot in which the waiter sleeps until its claim's word changes. Returns NULL
- * if the worker thread watches the lease from the start. The waiter then sleeps until its waker
- * wakes it. */
+/* Returns the parking slot in which the waiter sleeps until its claim's word changes; NULL: the
+ * worker thread watches the lease from the start, and wakes the waiter by its waker. */
 static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
     if (lease->watching == PLOCK__WATCHED) return NULL;
@@ -356,8 +352,8 @@ static plock_status wait_in_queue(plock_local_lease *lease, plock_interest *inte
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
-    /* The acquire starts over if the thread came too late for its turn (PLOCK_NOT_OWNER). It also
-     * starts over if the file is lost, because the key may be free in a new file. */
+    /* the acquire starts over if the thread came too late for its turn (PLOCK_NOT_OWNER), or if the
+     * file is lost, because the key may be free in a new file */
     const bool over = status == PLOCK_NOT_OWNER ||
                       plock__local_may_retry(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;

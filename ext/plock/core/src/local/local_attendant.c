@@ -1,9 +1,8 @@
 /* The attendant is a job of the worker thread for the claims of this process in a local store. It
  * listens to the process's waker, and wakes waiters whose turn has come.
  *
- * To look on behalf of a waiter means to call plock__local_look for the waiter's claim. A look ends
- * the claims of dead processes ahead of the waiter, and takes the waiter's turn if it has come. The
- * lease is said to look, or has to look, although the attendant does this work. */
+ * To look on behalf of a waiter means to call plock__local_look for the waiter's claim. The lease
+ * is said to look, or has to look, although the attendant does this work. */
 #include "local/local_attendant.h"
 
 #include "base/container.h"
@@ -27,9 +26,8 @@ static void look_at_latest(plock_local_lease *lease, plock_ns at) {
     if (at < lease->look.at) plock__local_look_at(lease, at);
 }
 
-/* A lease for which the attendant must look now, and the claim that the lease had when it was
- * chosen. By the time the attendant looks, the lease may have a different claim or none. The struct
- * has a reference to the lease. */
+/* A lease for which the attendant must look now, referenced, and the claim that it had when it was
+ * chosen. By the time the attendant looks, the lease may have a different claim or none. */
 typedef struct looker {
     plock_local_lease *lease; /* NULL: the attendant need not look for any lease now */
     uint32_t claim;
@@ -63,9 +61,8 @@ static void heed(plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Runs in the waiting thread, which cannot begin watches on processes. If a watch is missing, this
- * function makes the attendant look at once, and the attendant begins the watch. Usually no watch
- * is missing. */
+/* Runs in the waiting thread, which cannot begin watches on processes. In the rare case that one is
+ * missing, makes the attendant look at once, which begins it. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
     plock__enter();
     plock__local_attendant *attendant = lease->map->attendant;
@@ -83,9 +80,8 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 
 /* --- steps --- */
 
-/* Reads from the waker the numbers of the claims for which other processes have woken this one.
- * Makes the attendant look on behalf of the leases with these claims. If messages may be missing,
- * makes it look on behalf of all leases. */
+/* Makes the attendant look on behalf of the leases with whose claims other processes have woken
+ * this one. If messages may be missing, makes it look on behalf of all leases. */
 static void hear(plock__local_attendant *attendant) {
     plock__local_map *map = attendant->map;
     uint32_t claims[PLOCK__LOCAL_HEARD_MAX];
@@ -108,8 +104,7 @@ static void hear(plock__local_attendant *attendant) {
     } while (heard < 0 || heard == PLOCK__LOCAL_HEARD_MAX);
 }
 
-/* Compares each registered lease with its claim. This finds changes of claims that no process has
- * reported. */
+/* Finds changes of claims that no process has reported. */
 static void review(plock__local_map *map) {
     plock__enter();
     for (unsigned left = map->registered.count; left > 0 && map->registered.first;) {
@@ -145,9 +140,9 @@ static void conclude(const plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Looks on behalf of a waiter, in the critical section. The process that changes the claim may wake
- * this process before it makes the change. But it leaves the critical section only after the
- * change, so this function sees the change. Returns false if another process was inside. */
+/* Looks on behalf of a waiter. A process may wake this one before it changes the claim. But it
+ * leaves the critical section only after the change, so this function sees the change. Returns
+ * false if another process was inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
@@ -193,8 +188,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         plock_ns at = plock__heap_at(&map->registered.looks);
         if (map->registered.first && attendant->reviews_at < at) at = attendant->reviews_at;
         /* Until the deadline has come, it only becomes earlier, even if the waiter that needed it
-         * has gone. A later deadline would save one needless step. But then the next new waiter
-         * might have to wake the worker thread, which costs more than that step. */
+         * has gone. The needless step costs less than to wake the worker thread for the next
+         * waiter. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *interest =
             (plock_interest){.fd = map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};

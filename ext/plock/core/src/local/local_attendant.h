@@ -16,10 +16,8 @@ struct plock__local_attendant {
 
     /* Under the lock. */
     plock_ns some_ended_at; /* When a descriptor last reported that a process may have ended. */
-    plock_ns looks_at;      /* When the attendant's next step is due. The step may turn out to have
-                             * nothing to do. */
-    /* The watches on processes, by place. */
-    plock__local_death_watch *watches[PLOCK__LOCAL_PROCESSES];
+    plock_ns looks_at;      /* When the next step is due. It may then have nothing to do. */
+    plock__local_death_watch *watches[PLOCK__LOCAL_PROCESSES]; /* by place */
     /* The leases that depend on several watches, or on none. When any watched process ends, the
      * attendant looks on behalf of all of them. */
     plock_local_lease *told_by_several;
@@ -37,12 +35,11 @@ void plock__local_look_at(plock_local_lease *lease, plock_ns at);
 /* Makes sure that the attendant's next step is at this time or earlier. */
 void plock__local_attend_by(plock__local_attendant *attendant, plock_ns at);
 
-/* Moves the first registered lease to the end of the list, so that the next call gets another
- * lease. Returns the lease that it has moved; NULL: no lease is registered. */
+/* Moves the first registered lease to the end of the list, and returns it; NULL: no lease is
+ * registered. */
 plock_local_lease *plock__local_rotate(plock__local_map *map);
 
-/* Checks the lease's claim, and applies a change of the claim to the lease. The map must be
- * readable. */
+/* Applies a change of the claim to the lease. The map must be readable. */
 void plock__local_examine(plock_local_lease *lease);
 
 /* Call this function when the lease's claim has ended. A waiter then ends its wait, and a holder's

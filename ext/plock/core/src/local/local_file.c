@@ -38,10 +38,10 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* Opens the file a second time, and returns a descriptor for the locks. A child inherits the
- * mapping, which keeps the first open file and its locks alive as long as the child lives. The
- * second open file is not mapped, so its locks end when its descriptors are closed. Returns -1 with
- * errno on failure. ESTALE: the path now leads to another file. */
+/* Opens the file a second time, and returns a descriptor for the locks. The first open file and its
+ * locks stay alive as long as a child has inherited the mapping. The second one is not mapped, so
+ * its locks end when its descriptors are closed. Returns -1 with errno on failure. ESTALE: the path
+ * now leads to another file. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -117,9 +117,8 @@ typedef struct lost_maps {
 } lost_maps;
 
 /* Returns the map of this file, retained; NULL: there is no usable one. Call with the lock held.
- * Checks each map of the file, because the file may have been harmed since the last check. As long
- * as this process has a place in a harmed file, no other process can replace that file. So for each
- * lost map, this function calls plock__local_leave_lost, which gives up the place if possible. */
+ * Checks each map of the file, because the file may have been harmed since the last check. Gives up
+ * the place in each lost map if possible, because no other process can replace the file before. */
 static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     *lost = (lost_maps){.in_use = NULL};
     for (plock__local_map *map = maps; map; map = map->next) {
@@ -144,9 +143,8 @@ static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
 /* Sets *map to the usable map that this process already has of the file, or to NULL.
  *
  * With POSIX locks, a process must not have two maps of a file. The lock of the second map would
- * not exclude this process, and closing that map would drop the locks of the first one. So if a
- * lost map of the file is still in use, this function returns that map's loss. Otherwise it returns
- * PLOCK_OK. */
+ * not exclude this process, and closing that map would drop the locks of the first one. Returns
+ * PLOCK_OK, or the loss of a lost map of the file that is still in use. */
 static plock_status known(plock__local_map **map, int folder, const char *name,
                           plock_error *error) {
     struct stat found;
@@ -173,9 +171,9 @@ static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     return status;
 }
 
-/* With POSIX locks, closing a lost map would drop the locks of a new map of the same file. So this
- * function waits until this process has no lost map of the file. Usually the worker thread soon
- * gives up a lost map. Returns PLOCK_OK, or the loss if a lost map is still left after a second. */
+/* With POSIX locks, waits until this process has no lost map of the file, because closing it would
+ * drop the locks of a new map. Usually the worker thread soon gives up a lost map. Returns
+ * PLOCK_OK, or the loss if a lost map is still left after a second. */
 static plock_status refuse_beside_lost(int fd, plock_error *error) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     const plock_ns deadline = plock_after(plock_now(), TURN);
@@ -262,10 +260,9 @@ static plock_status find(plock__local_map **map, int folder, const char *name, c
 }
 
 /* Finds this process's map of an existing file, or maps the file. Runs without the lock of
- * plock__local_lock_making, so processes that start together need not wait for that lock. Without
- * the lock, another process may replace the file before this process has a place in it. So the path
- * is checked again at the end. Returns PLOCK_AGAIN if the file must be made, or perhaps
- * replaced. */
+ * plock__local_lock_making, so that processes that start together need not wait. Another process
+ * may therefore replace the file before this one has a place in it, so the path is checked again at
+ * the end. Returns PLOCK_AGAIN if the file must be made, or perhaps replaced. */
 static plock_status find_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     plock_status status = find(map, folder, name, path, keys, error);
@@ -368,9 +365,8 @@ void plock__local_release(plock__local_map *map) {
             break;
         }
     if (last) plock__local_dismiss_lookout(map);
-    /* The file is closed before another thread of this process can open it again. With POSIX locks,
-     * closing it afterwards would drop the lock on the process's new place. The process would then
-     * count as dead. */
+    /* The file is closed before another thread can open it again. With POSIX locks, closing it
+     * afterwards would drop the lock on the process's new place. */
     if (last) plock__close_descriptor(&map->fd);
     plock__leave();
     if (!last) return;
@@ -378,8 +374,8 @@ void plock__local_release(plock__local_map *map) {
     unmap(map);
 }
 
-/* Closes the descriptors that a child has inherited. Otherwise the parent would seem alive as long
- * as this child lives. The mappings stay, unused, because leases still point to them. */
+/* Closes the descriptors that a child has inherited, with which the parent would seem alive as long
+ * as the child. The mappings stay, unused, because leases still point to them. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         close_descriptors(map);

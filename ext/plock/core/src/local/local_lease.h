@@ -40,15 +40,14 @@ enum plock__local_operation {
 };
 
 /* When the worker thread begins to watch a held lease: never, at once, or some time after the
- * acquire. The options of the acquire decide. A lease that is renewed automatically is
- * WATCHED_LATER. Most such leases end before the worker thread begins to watch them, so they wake
- * no thread. */
+ * acquire. A lease that is renewed automatically is WATCHED_LATER. Most such leases end before that
+ * time, so they wake no thread. */
 enum plock__local_watching { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
-    /* This field is first, so that a pointer to base is also a pointer to the lease. The worker
-     * thread reads some fields of base, such as ttl, and writes none. base.held is the program's
-     * view, so a lost lease stays held until the program lets go of it. */
+    /* First, so that a pointer to base is also a pointer to the lease. The worker thread writes no
+     * field of base. base.held is the program's view, so a lost lease stays held until the program
+     * lets go of it. */
     plock_lease base;
     plock_job job; /* renews the lease, or ends a claim that the program could not end */
     plock_local *store;
@@ -62,26 +61,23 @@ struct plock_local_lease {
     unsigned references;
     enum plock__local_lease_state state;
     enum plock__local_job_state job_state;
-    /* Does map->users count the lease? The lease is counted from the start of its acquire, when it
-     * has no claim yet. A lost lease is counted until the program lets go of it. */
+    /* Does map->users count the lease? It does from the start of the acquire, when the lease has no
+     * claim yet, until the program lets go of the lease, even if that is lost. */
     bool uses;
-    /* Is the lease in the attendant's list? The list contains waiters, and those holders that
-     * another process must be able to wake. Both the program and the worker thread may remove a
-     * lease from the list. */
+    /* Is the lease in the attendant's list? Waiters are, and those holders that another process
+     * must be able to wake. */
     bool registered;
     uint32_t registered_as; /* the claim under which the attendant finds the lease */
     plock_local_lease *next, *previous;
     plock__heap_entry look; /* when the attendant next looks on behalf of the lease; 0: at once */
-    /* Links in a list of leases for which the attendant must look when one process ends: the next
-     * lease, and the pointer that points to this lease. `told` is NULL if the lease is in no such
-     * list. */
+    /* Links in a list of leases for which the attendant must look when a process ends: the next
+     * lease, and the pointer to this one. `told` is NULL if the lease is in no such list. */
     plock_local_lease *next_told, **told;
     plock_waker *waker;
     plock__parking_slot parking_slot;
     enum plock__local_watching watching;
     plock_later later;
-    plock_ns renew_at; /* when the lease's job next renews it; 0: the job's next step computes this
-                        * time */
+    plock_ns renew_at; /* when the job next renews the lease; 0: the job's next step decides */
 
     /* Only the program's thread sets these fields, except valid_until, which each renewal also
      * sets. */
@@ -92,13 +88,11 @@ struct plock_local_lease {
     plock_ns away_since; /* when the file was found missing or lost; 0: it is usable */
     bool goes_on;        /* plock_local_acquire_all has returned PLOCK_AGAIN */
     plock_ns span;       /* extend: the new ttl; release: how long the key stays taken */
-    /* The time until which the key stays taken after the lease has given up its claim. 0: the key
-     * is free at once. PLOCK_KEEP_AT_LEAST: the kept_until of the claim. If the worker thread must
-     * end the claim, it reads this field. */
+    /* Until when the key stays taken after plock__local_end_own_claim. 0: the key is free at once.
+     * PLOCK_KEEP_AT_LEAST: the kept_until of the claim. */
     plock_ns kept_until;
-    /* The expiry that the program sees. It is never later than the end of the claim. For a renewed
-     * lease, the claim may have no end, and this expiry is at most one ttl after the last
-     * renewal. */
+    /* The expiry that the program sees. It is never later than the end of the claim and, for a
+     * renewed lease, at most one ttl after the last renewal. */
     _Atomic plock_ns valid_until;
     size_t owner_length;
     char *brought; /* the owner that the caller named; NULL: `token` is the owner */
@@ -124,11 +118,6 @@ static inline const plock_local_lease *plock__known_local_lease(const plock_leas
     return (const plock_local_lease *)(const void *)lease;
 }
 
-/* --- local_steps.c --- */
-
-/* Makes the next step of the lease's operation, as plock_lease_step does. */
-PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest *interest);
-
 /* --- local_store.c --- */
 
 /* Retains the store's map. Opens the file if the store has no map. Returns PLOCK_OK,
@@ -152,8 +141,8 @@ typedef struct plock__local_unneeded {
     unsigned count;
 } plock__local_unneeded;
 
-/* These two functions together end the lease's use of the map, as plock__local_has_used does. Call
- * the first one with the lock held, and the second one without the lock. */
+/* The two halves of plock__local_has_used. Call the first one with the lock held, and the second
+ * one without the lock. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 
@@ -162,7 +151,7 @@ void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 plock__local_unneeded plock__local_retire(plock__local_map *map);
 
 /* Takes the map away from a lease that no longer needs it. Returns the map, which the caller must
- * release. Returns NULL if the lease still needs its map, or has none. Call with the lock held. */
+ * release, or NULL if the lease needs its map or has none. Call with the lock held. */
 plock__local_map *plock__local_unused(plock_local_lease *lease);
 
 /* Gives up a reference to the store. Call this function within a step. */
@@ -176,18 +165,17 @@ PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns b
                                                plock_error *error);
 
 /* Call this function if plock__local_go_in or plock__local_leave failed in an operation that could
- * start over in a new file. Returns true if the operation must let go of the map, and start over at
- * once; the interest is then due immediately. That is so if the file is lost (but not
+ * start over in a new file. Returns true, with an interest that is due, if the operation must let
+ * go of the map and start over at once. That is so if the file is lost (but not
  * PLOCK__LOCAL_ABSURD) and the deadline has not passed.
  *
- * In the repeated operation, plock__local_use opens a new file. It does so only when this process
- * no longer holds or waits for anything in the lost file. */
+ * In the repeated operation, plock__local_use opens a new file, as soon as this process no longer
+ * holds or waits for anything in the lost file. */
 PLOCK_MUST_USE bool plock__local_may_retry(const plock__local_map *map, plock_status status,
                                            plock_ns deadline, plock_interest *interest);
 
-/* Does the same as plock__local_may_retry, for an operation on a lease. If the operation must start
- * over, makes the lease let go of the map as soon as possible, and returns PLOCK_AGAIN. Otherwise
- * returns `status`. */
+/* Does the same for an operation on a lease. If the operation must start over, makes the lease let
+ * go of the map as soon as possible, and returns PLOCK_AGAIN. Otherwise returns `status`. */
 PLOCK_MUST_USE plock_status plock__local_retry_if_lost(plock_local_lease *lease,
                                                        plock_status status,
                                                        plock_interest *interest);
@@ -198,6 +186,8 @@ PLOCK_MUST_USE plock_status plock__local_retry_if_lost(plock_local_lease *lease,
 void plock__local_post_lookout(plock__local_map *map);
 
 /* --- local_steps.c --- */
+
+PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest *interest);
 
 /* Ends an operation, and the lease's use of the map. Returns the status. */
 PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease,
@@ -218,8 +208,8 @@ PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[
                                                     plock_text *text, bool *digested);
 plock_text plock__local_owner(const plock_local_lease *lease);
 
-/* Fills in the wait request of the lease. The digest of a long owner is written into `room`.
- * Returns PLOCK_OK or PLOCK_CRYPTO. */
+/* Fills in the wait request of the lease, with `room` as above. Returns PLOCK_OK or PLOCK_CRYPTO.
+ */
 PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *lease,
                                                          plock__local_wait_request *wait_request,
                                                          char room[PLOCK_DIGEST_HEX]);
@@ -283,9 +273,8 @@ PLOCK_MUST_USE plock_status plock__local_prepare_watch(plock_local_lease *lease)
 void plock__local_see_to_later(plock_local_lease *lease);
 
 /* Prepares the lease to acquire once more. The lease lets go of a lost file, and is not watched
- * until it waits or is held again. Returns false if the file is lost and the lease's job still
- * needs the map of that file. The worker thread soon ends this need, so the caller must try
- * again. */
+ * until it waits or is held again. Returns false if the lease's job still needs the map of a lost
+ * file. The worker thread soon ends this need, so the caller must try again. */
 PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
 /* Makes the worker thread stop watching the lease. */
@@ -294,7 +283,7 @@ void plock__local_dismiss(plock_local_lease *lease);
 /* Makes the worker thread end the claim as soon as it can. */
 void plock__local_hand_over(plock_local_lease *lease);
 
-/* Gives up a reference to the lease. Destroys the lease if that was the last one. */
+/* Gives up a reference to the lease. */
 void plock__local_lease_release(plock_local_lease *lease);
 void plock__local_lease_destroy(plock_local_lease *lease);
 

@@ -10,9 +10,8 @@
  * missing. */
 static const plock_ns LOOKS_EVERY = PLOCK_SECOND / 2;
 
-/* How long the lookout keeps running when no lease uses the map. If a lease begins within this
- * time, no new lookout has to be started. Until this time is over, the lookout costs only a
- * sleeping thread. */
+/* How long the lookout keeps running when no lease uses the map, because another lease may begin.
+ * It costs only a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 struct plock__local_lookout {
@@ -63,8 +62,8 @@ static void destroy(plock_job *job) {
 void plock__local_post_lookout(plock__local_map *map) {
     plock__local_lookout *made = plock__allocate(sizeof *made);
     if (!made)
-        return; /* the next lease tries again to start a lookout; until then, each query about a
-                 * lease checks the file itself */
+        return; /* the next lease tries again; until then, each query about a lease checks the file
+                 */
     *made = (plock__local_lookout){
         .job = {.step = step, .destroy = destroy, .idle = plock__job_idles, .lingers = true},
         .generation = plock__generation(),

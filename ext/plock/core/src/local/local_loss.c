@@ -26,8 +26,8 @@ static bool has_a_name(const plock__local_map *map, struct stat *found) {
 }
 
 /* Reads the status of the file at the path. Returns false unless the path leads to the open file.
- * If this process may not search a folder of the path, it cannot tell where the path leads. In that
- * case, the function relies on the status of the open file alone. */
+ * If this process may not search a folder of the path, relies on the status of the open file alone.
+ */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
     if (lstat(map->path, found) == 0)
         return found->st_dev == map->device && found->st_ino == map->inode;
@@ -71,10 +71,10 @@ static int64_t changed_at(int folder) {
     return ago > -TICK_US && ago < TICK_US ? 0 : (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* A waiter whose turn has come must wait for this check, so the check must be fast. With cold
- * caches, walking the path takes 20 microseconds, and reading the status of the open file only 7.
- * So the path is walked only if its last folder has changed. It is also walked from time to time,
- * because a folder further up may have changed. */
+/* A waiter whose turn has come must wait for this check. With cold caches, walking the path takes
+ * 20 microseconds, and reading the status of the open file only 7. So the path is walked only if
+ * its last folder has changed, and from time to time, because a folder further up may have changed.
+ */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
     if (changed && changed == atomic_load(&map->folder_changed) &&
@@ -86,10 +86,9 @@ static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     return loss;
 }
 
-/* Replaces the file's pages with empty pages in one step. A thread that reads at the same time
- * sees the old pages or the empty pages, and both are correct. TSan would report mmap as a write
- * to the pages, so a plain system call bypasses TSan. If memory runs out, only map->loss shows
- * the loss. */
+/* Replaces the file's pages with empty pages in one step. A thread that reads at the same time sees
+ * old or empty pages, and both are correct. TSan would take mmap for a write to the pages, so a
+ * plain system call bypasses it. If memory runs out, only map->loss shows the loss. */
 static void replace_pages(void *bytes, size_t size) {
     const int protection = PROT_READ | PROT_WRITE;
     const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING;
@@ -111,9 +110,8 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     plock__local_leave_place(map);
 }
 
-/* Does nothing with POSIX locks, which do not exclude the process itself. A newer map of this
- * process may have the same place as the lost map. Unlocking the place would take it from the newer
- * map. */
+/* Does nothing with POSIX locks, which do not exclude the process itself: a newer map of this
+ * process may have the same place, which unlocking would take from it. */
 void plock__local_leave_lost(const plock__local_map *map) {
     const int loss = atomic_load(&map->loss);
     const bool unused = map->users == 0 && !map->pinned;

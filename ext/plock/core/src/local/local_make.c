@@ -86,8 +86,7 @@ static bool has_magic_at(int fd, off_t place) {
  * The second copy is needed because the first may have been written over. */
 static off_t layout_at(off_t size) { return size - MAGIC - (off_t)sizeof(uint32_t); }
 
-/* Did plock make this file? A file that is truncated or written over may still be plock's. A file
- * that the user named by mistake is refused. */
+/* Did plock make this file, even if it is truncated or written over now? */
 static bool is_ours(int fd) {
     struct stat found;
     if (fstat(fd, &found)) return false;
@@ -182,9 +181,8 @@ static bool is_closed(int fd) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
 
-/* Has a holder's claim expired? An expired claim no longer counts, because any process that finds
- * the claim would end it. The holder cannot extend the claim either, because the file is marked as
- * damaged. */
+/* Has a holder's claim expired? Then it no longer counts, because any process that finds it would
+ * end it, and the holder cannot extend it in a file that is marked as damaged. */
 static bool is_over(const plock__local_claim *claim, uint32_t number, plock_ns now) {
     return plock__state(claim) != PLOCK__WAITING && now >= atomic_load(&claim->until) &&
            claim->canary == (PLOCK__CLAIM_CANARY ^ number);
@@ -207,10 +205,8 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
 }
 
 /* Does a process hold a lock in the file, or wait for one? A process that only has the file open
- * does not count, because it will notice the loss when it next uses the file. But if the records
- * are incomplete, each process that has the file open counts. If the times in the file may come
- * from another clock, expired claims count too, because this process cannot tell that they have
- * expired. */
+ * notices the loss when it next uses the file, so it counts only if the records are incomplete. If
+ * the times in the file may come from another clock, expired claims count, too. */
 static bool is_needed(int fd, const plock__local_verdict *v) {
     const plock_ns now = v->same_clock ? plock_now() : INT64_MIN;
     enum { AT_ONCE = 64 };
@@ -297,9 +293,8 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* First makes the file under another name, so that no process sees a half-written file. If a file
- * with that name exists, it is left over from a process that died, because the caller has the lock
- * of plock__local_lock_making. */
+/* First makes the file under another name, so that no process sees a half-written file. A file with
+ * that name is left over from a process that died, because the caller has the lock. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys,
                                int64_t fence, plock_error *error) {
     char beside[300];

@@ -34,8 +34,8 @@ plock__local_verdict plock__local_judge(int fd);
 plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path,
                                  const char *why, const char *because);
 
-/* Returns true if the file should be replaced. That is so if it is unusable. It is also so if the
- * file may be from before a reboot, no process uses it, and no lock in it outlives its process. */
+/* Should the file be replaced? It should if it is unusable. It also should if it may be from before
+ * a reboot, no process uses it, and no lock in it outlives its process. */
 bool plock__local_is_replaceable(int fd, const plock__local_verdict *v);
 
 /* Checks that no holder loses a lock if the file is replaced. Returns PLOCK_OK or

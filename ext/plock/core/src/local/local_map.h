@@ -40,8 +40,8 @@ struct plock__local_map {
     plock__local_map *next; /* The next map in this process's list. */
     unsigned references;    /* Held by stores, leases, the attendant and, if pinned, the map. */
     unsigned users;         /* How many leases in this map the program holds or is acquiring. */
-    /* The leases that wait or are watched. They are in a list (`first`), in a table by their claims
-     * (`of_claim`), and in a heap by when the attendant next looks on their behalf (`looks`). */
+    /* The leases that wait or are watched: in a list, in a table by their claims (`of_claim`), and
+     * in a heap by when the attendant next looks on their behalf (`looks`). */
     struct {
         plock_local_lease *first, *last, **of_claim;
         unsigned count;
@@ -49,17 +49,15 @@ struct plock__local_map {
     } registered;
     plock__local_attendant *attendant;
     plock__local_lookout *lookout;
-    /* true: the map keeps a reference to itself until the process ends. A claim in it is held
-     * without a lease object (plock_local_lease_forget), and would end if the map gave up its
-     * place. */
+    /* true: the map keeps a reference to itself until the process ends, because a claim is held
+     * without a lease object (plock_local_lease_forget). */
     bool pinned;
 
     /* Set while the file is opened. The worker thread later sets `tells`. */
     unsigned generation;
     int fd, folder;
-    /* At first, the descriptor from which the file was mapped. Later, plock__local_ends gives this
-     * descriptor's number to an inotify that reports the ends of processes. -1: none.
-     * local_process.c says why the inotify needs a low number. */
+    /* At first, the descriptor from which the file was mapped. Later, plock__local_ends gives its
+     * number to an inotify, which needs a low one (local_process.c). -1: none. */
     int before;
     bool tells; /* true: `before` is the inotify, and no longer the file */
     dev_t device;
@@ -80,12 +78,8 @@ struct plock__local_map {
     _Atomic plock_ns whole_at;   /* When the file was last checked to be whole. */
     _Atomic plock_ns checked_at; /* When the file was last checked to be whole and in its place. */
     _Atomic plock_ns walked_at;  /* When the path was last walked to check the file. */
-    /* The result of changed_at() for the folder, just before the path was last walked. 0:
-     * unknown. */
-    _Atomic int64_t folder_changed;
-    /* A plock__local_loss. Unless it is PLOCK__LOCAL_IN_PLACE, nothing in the file counts any
-     * more. */
-    atomic_int loss;
+    _Atomic int64_t folder_changed; /* changed_at() of the folder just before that; 0: unknown */
+    atomic_int loss; /* A plock__local_loss. Nothing in a lost file counts any more. */
 
     /* Used only in the critical section. */
     bool damaged; /* a record has an impossible value */
@@ -102,11 +96,11 @@ struct plock__local_map {
     plock__local_key no_key;
     plock__local_claim no_claim;
 
-    atomic_int
-        wakers[PLOCK__LOCAL_PROCESSES]; /* the wakers of other processes, by place; -1: not open */
+    /* the wakers of other processes, by place; -1: not open */
+    atomic_int wakers[PLOCK__LOCAL_PROCESSES];
     atomic_uint wakers_open;
-    int ears[2]; /* our own waker: the read end, and a write end that keeps the pipe open; -1: not
-                  * open */
+    /* our own waker: the read end, and a write end that keeps the pipe open; -1: not open */
+    int ears[2];
 };
 
 /* --- local_file.c --- */
@@ -131,13 +125,13 @@ enum plock__local_loss plock__local_look_at_path(const plock__local_map *map);
 /* Checks that the file is whole and in its place, unless this was checked a few ms ago. Call this
  * function before anything is granted in the file. Returns PLOCK_OK, or the loss, which is final:
  * PLOCK_DISCONNECTED (the path no longer leads to this file) or PLOCK_PROTOCOL (the file is
- * damaged). */
+ * damaged). `error` may be NULL, here and in the functions for the critical section. */
 PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns now,
                                                plock_error *error);
 
-/* Checks only that the file is whole, unless this was checked a moment ago. A longer check would
- * slow down an uncontended acquire and release. Call this function before the critical section is
- * entered. */
+/* Checks only that the file is whole, unless this was checked in the last fifth of a millisecond. A
+ * longer check would slow down an uncontended acquire and release. Call this function before the
+ * critical section is entered. */
 PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock_ns now,
                                                     plock_error *error);
 
@@ -147,24 +141,19 @@ PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock
  *
  * A process that accesses a truncated page receives SIGBUS. No check can prevent this, because the
  * file may be truncated between the check and the access. A handler could catch SIGBUS, but signal
- * handlers belong to the program. So the caller must access the file right after the check, usually
- * within nanoseconds. Before the critical section, plock__local_check_size is enough. It accepts a
- * check that is up to a fifth of a millisecond old. */
+ * handlers belong to the program. So the caller must access the file right after the check. */
 void plock__local_make_readable(plock__local_map *map);
 
 /* Marks the file as lost, so that nothing in it counts any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
-/* Gives up this process's place in a lost file, if the process no longer needs the place. Keeping
- * the place would only prevent other processes from replacing the file. Call with the lock held.
- * There are two cases in which the place is not needed.
+/* Gives up this process's place in a lost file if the place would only prevent other processes from
+ * replacing the file. Call with the lock held.
  *
- * In the first case, the file was truncated or written over, so its claims no longer count. The
- * thread that noticed this may not have given up the place yet.
- *
- * In the second case, the file is damaged, and no lease of this process is left in it. The claims
- * of ended leases stay in a damaged file. They would count as long as this process has its
- * place. */
+ * That is so if the file was truncated or written over: its claims no longer count, but the thread
+ * that noticed this may not have given up the place yet. It is also so if the file is damaged, and
+ * no lease of this process is left in it: the claims of ended leases stay in a damaged file, and
+ * would count as long as this process has its place. */
 void plock__local_leave_lost(const plock__local_map *map);
 
 /* Returns PLOCK_OK, or the loss that plock__local_check found before. */
@@ -181,9 +170,9 @@ void plock__local_dismiss_lookout(plock__local_map *map);
 
 /* --- local_place.c --- */
 
-/* Describes a failed system call in *error. Returns PLOCK_BAD_CONFIG if another path is needed, or
- * PLOCK_DISCONNECTED if the path does not exist. Returns PLOCK_STORE_FULL if there is no room,
- * PLOCK_DESCRIPTORS if no descriptor is left, or PLOCK_CONNECT if a later call may succeed. */
+/* Describes a failed system call in *error. Returns PLOCK_BAD_CONFIG (another path is needed),
+ * PLOCK_DISCONNECTED (the path does not exist), PLOCK_STORE_FULL (there is no room),
+ * PLOCK_DESCRIPTORS, or PLOCK_CONNECT (a later call may succeed). */
 plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing,
                                    int code);
 
@@ -226,12 +215,11 @@ PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, ploc
 
 /* --- local_section.c --- */
 
-/* Enters the store's critical section. At most one thread of all processes is inside, for a few
- * hundred instructions. Before it enters, this function checks the file's size
- * (plock__local_check_size). If a process died inside, this function repairs the file. Returns
- * PLOCK_OK if this thread is inside now. Returns PLOCK_AGAIN if another thread stays inside for
- * long. The caller must then try again in a moment. Returns PLOCK_DISCONNECTED or PLOCK_PROTOCOL if
- * the file is lost. */
+/* Enters the store's critical section, after plock__local_check_size. At most one thread of all
+ * processes is inside, for a few hundred instructions. If a process died inside, this function
+ * repairs the file. Returns PLOCK_OK if this thread is inside now. Returns PLOCK_AGAIN if another
+ * thread stays inside for long, so that the caller must try again in a moment. Returns
+ * PLOCK_DISCONNECTED or PLOCK_PROTOCOL if the file is lost. */
 PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns now,
                                                plock_error *error);
 
@@ -267,8 +255,8 @@ bool plock__local_life_is_shared(void);
 /* Does a process that is alive have one of these places? */
 bool plock__local_used(int fd, uint32_t first, uint32_t count);
 
-/* Records a sign of life of this process. A process does so when one of its threads begins to wait,
- * and then at least every half second until none of its threads waits. */
+/* Records a sign of life of this process. A process gives one when one of its threads begins to
+ * wait, and then at least every half second until none of its threads waits. */
 void plock__local_give_sign(plock__local_map *map);
 
 /* Returns how long it takes until the process counts as silent (stopped or dead) if it gives no
@@ -278,27 +266,25 @@ plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process);
 /* Returns a descriptor that becomes readable when the process ends, or -1. */
 int plock__local_death_of(const plock__local_map *map, uint64_t process);
 
-/* Returns a descriptor that becomes readable when some process may have closed the file, or -1. If
- * that process has died, the descriptor becomes readable a moment before the process counts as
- * dead. */
+/* Returns a descriptor that becomes readable when some process may have closed the file, or -1. A
+ * dead process may still count as alive at that moment. */
 int plock__local_ends(plock__local_map *map);
 
-/* Moves `map->fd` to a high descriptor number, if the system allows it. The file was mapped from
- * `fd`, which has a low number. It stays open as `map->before`, to reserve this number for the
- * inotify that plock__local_ends opens later. On a system without inotify, this function only
- * closes `fd`. */
+/* Moves `map->fd` to a high descriptor number, if the system allows it. `fd`, from which the file
+ * was mapped, stays open as `map->before`, to reserve its low number for the inotify of
+ * plock__local_ends. On a system without inotify, this function only closes `fd`. */
 void plock__local_number(plock__local_map *map, int fd);
 
-/* Opens the waker of this process. Messages that are already in the waker stay, because they may be
- * for an attendant that another thread has just started. Some may be for an earlier process that
- * had the same place. At worst, such a message makes the attendant look once needlessly. Returns
- * PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
+/* Opens the waker of this process. Messages that are already in it stay, because they may be for an
+ * attendant that another thread has just started. A message for an earlier process with the same
+ * place makes the attendant look once needlessly. Returns PLOCK_OK, PLOCK_DESCRIPTORS or
+ * PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);
 
 /* Reads from the waker the numbers of claims, which other processes have written to wake this
- * process. Returns how many numbers it has read. If that is PLOCK__LOCAL_HEARD_MAX, the waker may
- * have more. Returns -1 if another program has written to the waker. */
+ * process. Returns how many it has read: if PLOCK__LOCAL_HEARD_MAX, the waker may have more.
+ * Returns -1 if another program has written to the waker. */
 enum { PLOCK__LOCAL_HEARD_MAX = 256 };
 int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]);
 

@@ -79,8 +79,8 @@ plock_status plock__local_default_path(char **path, plock_error *error) {
 
 #if defined(__linux__)
 
-/* File systems that several hosts share, or on which a write to mapped memory is not immediately
- * visible to other processes. The numbers are those of statfs(2). */
+/* File systems that several hosts share, or on which a write to mapped memory is not at once
+ * visible to other processes, by their numbers in statfs(2). */
 static const struct {
     unsigned long magic;
     const char *name;

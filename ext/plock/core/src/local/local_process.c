@@ -32,10 +32,9 @@ enum {
 
 /* --- liveness ---
  *
- * A process is alive as long as it holds the lock on the byte of its place. The lock belongs to the
- * open file. The kernel releases it when the last descriptor of this open file is closed, however
- * the process ends. On a system without such locks, plock uses POSIX locks, which end with the
- * process. */
+ * A process is alive as long as it holds the lock on the byte of its place. The kernel releases the
+ * lock when the last descriptor of its open file is closed, however the process ends. On a system
+ * without such locks, plock uses POSIX locks, which end with the process. */
 
 #ifdef PLOCK__OFD
 enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK, SHARED = 1 };
@@ -104,7 +103,7 @@ static uint64_t name_space_of_pids(void) {
 }
 
 /* Returns when a process started, in clock ticks since boot; 0: unknown. In /proc/PID/stat, the
- * program's name comes before this number, and may contain blanks and parentheses. */
+ * program's name before this number may contain blanks and parentheses. */
 static uint64_t start_of(long pid) {
     char path[64], line[512];
     (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -141,9 +140,8 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #ifdef PLOCK__INOTIFY
 /* When a process dies, the kernel closes its descriptors in descending order of their numbers.
  * Closing the last descriptor of an inotify takes ten milliseconds, or even seconds on a busy
- * machine. As long as the descriptor of the store's file is open, the dead process seems alive. So
- * that descriptor must be closed before any inotify: the files of all stores have high numbers, and
- * inotifies low ones. */
+ * machine. Until the store's file is closed, the dead process seems alive. So the files of all
+ * stores have high numbers, and inotifies low ones. */
 enum { FILES_FROM = 512 };
 
 /* If the system refuses such a high number, or if no descriptor is left, the file keeps its
@@ -196,8 +194,8 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
                            SLOTS, map->path);
     map->slot = slot;
     const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
-    /* If a thousand processes start at once, they must sleep between attempts. Otherwise the
-     * process in the critical section gets no CPU time. */
+    /* If a thousand processes start at once, the one in the critical section gets CPU time only if
+     * the others sleep between attempts. */
     struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
     plock_status status;
     while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN &&
@@ -272,7 +270,8 @@ int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]
 
 /* Returns the waker of the place, or -1. The waker is also open for reading, so that a write
  * without a listener raises no SIGPIPE. Sets *keeps to true if the map keeps the waker open.
- * Otherwise the caller must close the waker. */
+ * Otherwise too many are open, or another thread has opened this one first, and the caller must
+ * close it. */
 static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
     int none = atomic_load(&map->wakers[slot]);
@@ -282,8 +281,6 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     const int fd = open_waker(path, O_RDWR);
     *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX &&
              atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
-    /* another thread may have opened this waker at the same time, or too many wakers may be open;
-     * in both cases the map does not keep this descriptor */
     if (*keeps) atomic_fetch_add(&map->wakers_open, 1);
     return fd;
 }

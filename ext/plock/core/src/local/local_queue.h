@@ -1,19 +1,19 @@
 /* Which claims may hold a key, and in which order. All functions run in the critical section,
  * unless their comment says otherwise.
  *
- * If a process changes the claim of another process, it first wakes that process, and then makes
- * the change. If the changing process dies before the change is complete, the woken process finds
- * it dead in the critical section, and repairs the file. There is one exception: a holder's own
- * release wakes waiters after the change, outside the critical section. That is safe, because the
- * first waiter watches each holder's process, and notices its death. A thread that sleeps on its
- * claim's word (parking_slot.h) is also woken after the word has changed.
+ * If a process changes the claim of another process, it wakes that process before the change. If
+ * the changing process then dies, the woken process finds it dead in the critical section, and
+ * repairs the file. There is one exception: a holder's own release wakes waiters after the change,
+ * outside the critical section. That is safe, because the first waiter watches each holder's
+ * process, and notices its death. A thread that sleeps on its claim's word (parking_slot.h) is also
+ * woken after the word has changed.
  *
  * If another process admits a claim, the claim is handed over for one second. Within that second, a
- * thread of the claim's own process must take the turn. From then on, the claim has its full time.
- * If no thread takes the turn, the next process that looks at the queue ends the claim. So a
- * stopped process delays the others by one second at most. If a waiter's process has been silent
- * for a second, other waiters are admitted before that waiter, but it keeps its place. If the
- * waiter's process has died, other waiters are admitted at once. */
+ * thread of the claim's own process must take the turn, and the claim then has its full time.
+ * Otherwise the next process that looks at the queue ends the claim. So a stopped process delays
+ * the others by one second at most. If a waiter's process has been silent for a second, other
+ * waiters are admitted before that waiter, but it keeps its place. If the process has died, they
+ * are admitted at once. */
 #ifndef PLOCK__LOCAL_QUEUE_H
 #define PLOCK__LOCAL_QUEUE_H
 
@@ -36,8 +36,7 @@ typedef struct plock__local_wait_request {
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 
 /* Does the same as plock__local_tidy, and also ends the claims of all waiters whose process has
- * died. plock__local_look ends only some of these claims. This function takes longer than
- * plock__local_tidy, because it asks the kernel about each waiter's process. */
+ * died. That takes longer, because it asks the kernel about each waiter's process. */
 void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns now);
 
 /* Calls plock__local_tidy_whole for all keys. Returns true if that made room for a key or a
@@ -59,8 +58,7 @@ PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32
 /* Takes the turn that was handed over to the claim. From then on, the claim has its full time. */
 void plock__local_take_turn(plock__local_map *map, uint32_t claim, plock_ns now);
 
-/* Returns when a holder's claim ends. If the holder's process is alive, that is at `until`. If the
- * process is dead, the claim may end earlier. */
+/* Returns when a holder's claim ends: at `until`, or earlier if the holder's process is dead. */
 plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim);
 
 /* Ends a claim in any state, and admits the next waiters. */
@@ -72,8 +70,8 @@ void plock__local_give_up_claim(plock__local_map *map, uint32_t claim, plock_ns 
 /* Wakes the waiters that a release has admitted. Do not call in the critical section. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls);
 
-/* Tells the first waiter to look at the queue, because something ahead of that waiter is about to
- * change. Call this function before the change. */
+/* Tells the first waiter to look at the queue. Call this function before something ahead of that
+ * waiter changes. */
 void plock__local_first_looks(plock__local_map *map, const plock__local_key *key);
 
 enum { PLOCK__LOCAL_WATCHED_MAX = 32 };
@@ -87,9 +85,8 @@ typedef struct plock__local_outlook {
     uint64_t processes[PLOCK__LOCAL_WATCHED_MAX];
 } plock__local_outlook;
 
-/* Looks at the queue on behalf of a waiter. Ends the claims of dead processes ahead of the waiter.
- * If the turn was handed over to the waiter, takes the turn. Fills in the outlook. Returns false if
- * the waiter's claim no longer waits. */
+/* Looks at the queue on behalf of a waiter. Ends the claims of dead processes ahead of the waiter,
+ * and takes a turn that was handed over to it. Returns false if the claim no longer waits. */
 bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, plock_ns now,
                        plock__local_outlook *outlook);
 

@@ -12,8 +12,7 @@
 #endif
 
 /* A process leaves the critical section after a few hundred instructions, unless the system
- * interrupts its thread. If another process has waited for longer than that, it checks whether the
- * process inside is alive. */
+ * interrupts its thread. A process that has waited for longer checks whether the other is alive. */
 enum {
     SPINS = 60,
     PLACE_BITS = 11,
@@ -55,10 +54,8 @@ static bool take(_Atomic uint32_t *word, uint32_t seen, uint32_t mine) {
                                                    memory_order_relaxed);
 }
 
-/* Returns the mark that this process writes into `section`. The mark contains the process's place
- * and some random bits. If the process dies, a new process may get the same place, but with
- * different random bits. So a process that finds a dead process's mark in `section` cannot take it
- * for the mark of the new process. */
+/* Returns the mark that this process writes into `section`: its place, and random bits that tell it
+ * from a later process that gets the same place. */
 static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
@@ -117,9 +114,9 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
 }
 
 /* Handles a file that was lost while this process was inside. A file that was moved away still says
- * that we are inside, and may have only some of our changes. If that file is put back, other
- * processes would wait for us forever. So we write a mark of a process that counts as dead. The
- * next process that enters then repairs the file. */
+ * that we are inside, and may have only some of our changes. If it is put back, other processes
+ * would wait for us forever. So we write a mark that counts as that of a dead process, and the next
+ * process that enters repairs the file. */
 static void leave_to_others(const plock__local_map *map) {
     static const uint32_t NOBODY = PLACE;
     static const off_t WHERE = offsetof(plock__local_header, section);

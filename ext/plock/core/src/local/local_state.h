@@ -22,8 +22,8 @@
  * reuse     LOST                    NONE     another acquire or adopt begins
  *
  * A lease is LOST if the file is gone or damaged, if another process broke the lease, or if the
- * lease expired. Only a new claim leads from LOST back to HELD. A release does not change LOST, so
- * plock_lease_lost still returns true after the release.
+ * lease expired. A release does not change LOST, so plock_lease_lost still returns true after the
+ * release.
  *
  * plock__local_set_state makes every change. It runs with the lock held, or while no other thread
  * knows the lease. */

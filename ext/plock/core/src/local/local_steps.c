@@ -78,8 +78,8 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
 }
 
 /* Detaches the claim from this process. The claim then no longer ends with the process, so it needs
- * an expiry. The watch on the lease ends here and not earlier. If the operation fails before this
- * point, this process keeps the lease and must still watch it. */
+ * an expiry. The watch ends here and not earlier, because an operation that fails earlier leaves
+ * the lease to this process. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_dismiss(lease);
@@ -98,9 +98,8 @@ static void leave(plock_local_lease *lease, plock_ns now) {
 }
 
 /* Carries out the operation on the claim, and leaves the critical section. Wakes the next waiter
- * before it checks that the file is in its place. The check takes longer than everything else, and
- * the waiter need not wait for it. Returns PLOCK_OK, PLOCK_NOT_OWNER, or a failure of
- * plock__local_leave or plock__local_check. */
+ * before it checks that the file is in its place, which takes longer than everything else. Returns
+ * PLOCK_OK, PLOCK_NOT_OWNER, or a failure of plock__local_leave or plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool held = plock__local_still(lease, PLOCK__HELD),
@@ -169,8 +168,8 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     return PLOCK__LOCAL_NONE;
 }
 
-/* Gives the claim a different owner and a greater fence. The claim already belongs to this process.
- * If the process dies halfway, this claim ends like the other claims of the process. */
+/* Gives the claim a different owner and a greater fence. If the process dies halfway, the claim
+ * ends with it, because it already belongs to this process. */
 static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner,
                          bool digested) {
     held->fence = plock__local_next_fence(lease->map, plock__local_wall());
@@ -199,8 +198,8 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
     return ttl > kept ? ttl : kept;
 }
 
-/* Sets the claim's expiry. Until now, the claim may have had no expiry, because it ended with the
- * earlier process. From now on, the adopter's options decide when it expires. */
+/* Sets the claim's expiry by the adopter's options. It may have had none, if it ended with the
+ * earlier process. */
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least,
                    alone = plock_after(now, most);

@@ -41,9 +41,9 @@ static plock_ns until_of(const plock_local_lease *lease) {
     return atomic_load(&lease->map->claims[lease->claim].until);
 }
 
-/* Renews the lease if a renewal is due. The claim itself lasts until its process ends, or until
- * max_hold. So a renewal only moves the expiry that the program sees. Returns true if the lease was
- * renewed. Call with the lock held. */
+/* Renews the lease if a renewal is due, and returns true if it did. The claim lasts until its
+ * process ends or until max_hold, so only the expiry that the program sees moves. Call with the
+ * lock held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
@@ -84,8 +84,7 @@ void plock__local_has_lost(plock_local_lease *lease, bool tells) {
 
 static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
-    /* If the file is lost, this check records the loss. The code below then finds that the lease is
-     * lost. */
+    /* if the file is lost, this check records that, and the lease is found lost below */
     (void)(plock__local_check(lease->map, now, NULL) == PLOCK_OK);
     plock__enter();
     plock__local_make_readable(lease->map);
@@ -186,8 +185,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return to_end ? end(lease, interest) : watch(lease, interest);
 }
 
-/* The job's `destroy` function. Called when the job is done, when no thread could run the job, or
- * in a forked child. If the job has a next task, submits the job again. */
+/* Called when the job is done, when no thread could run the job, or in a forked child. If the job
+ * has a next task, submits the job again. */
 static void put_down(plock_job *job) {
     plock_local_lease *lease = PLOCK__CONTAINER(plock_local_lease, job, job);
     plock__enter();
