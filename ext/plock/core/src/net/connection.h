@@ -80,18 +80,15 @@ PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connecti
                                                       plock_interest *interest, plock_error *error);
 
 /* Like plock__connection_receive, for a message that the server pushes to a subscriber. If `reads`
- * is false, uses only bytes that have already been read, which saves a system call. But if the
- * transport may hold bytes that poll(2) does not report, reads them even then. */
+ * is false, reads only bytes that poll(2) does not report, which saves a system call. */
 PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads,
                                                    const plock_value **value,
                                                    plock_interest *interest, plock_error *error);
 
-/* Can poll(2) wait for the next reply? It can if all output has been sent, and if the transport
- * holds no bytes that poll(2) does not report. If so, returns true, and makes the interest wait for
- * the descriptor. */
+/* If all output has been sent, and the transport holds no bytes that poll(2) does not report,
+ * returns true, and makes the interest wait for the next reply. */
 bool plock__connection_expects(const plock_connection *connection, plock_interest *interest);
 
-/* Has all output been sent? */
 bool plock__connection_flushed(const plock_connection *connection);
 
 /* Reads the reply for the trail, if the reply has come. Returns PLOCK_OK if no trail is left,

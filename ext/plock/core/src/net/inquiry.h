@@ -66,10 +66,9 @@ unsigned plock__inquiry_under_way(const plock_inquiry *inquiry);
  * reports "none of the WHATs that were asked answered in time" and returns PLOCK_SILENT.
  *
  * A failure is final if a later attempt would fail as well. The outcome is settled if all questions
- * have ended, or if at least half of them have a final failure. If the outcome is settled, reports
- * the first final failure. Otherwise, or if no failure is final, reports the first failure. A final
- * failure does not count while the outcome is not settled, because other servers may still answer.
- * In that case, the function reports it, but returns PLOCK_SILENT. */
+ * have ended, or if at least half of them have a final failure. If so, reports the first final
+ * failure; otherwise, or if none is final, the first failure. While the outcome is not settled,
+ * other servers may still answer, so the function then returns PLOCK_SILENT for a final failure. */
 PLOCK_MUST_USE plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *what,
                                                    plock_error *error);
 

@@ -55,9 +55,9 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
     pool->waiting--;
 }
 
-/* Hands a returned connection to the first caller in the queue. If `connection` is NULL, hands over
- * the room of a closed connection. Wakes the caller with the lock held, because the turn may be
- * gone once the lock is released. Returns false if the queue is empty. */
+/* Hands a connection, or the room for one (NULL), to the first caller in the queue. Wakes the
+ * caller with the lock held, because the turn may be gone once the lock is released. Returns false
+ * if the queue is empty. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
     if (!turn) return false;
@@ -150,13 +150,13 @@ static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_conne
 }
 
 /* A caller that waits for a trail to end searches the pool again after each TRAIL_PAUSE. After
- * TRAIL_PATIENCE, the caller takes any connection. The caller seldom waits for so long, because the
- * connection's user usually reads the trail's answer within a round trip. */
+ * TRAIL_PATIENCE, it takes any connection. Usually the trail's answer is read within a round trip.
+ */
 static const plock_ns TRAIL_PAUSE = PLOCK_MILLISECOND, TRAIL_PATIENCE = 20 * PLOCK_MILLISECOND;
 
-/* Returns PLOCK_OK if exactly one connection has a trail about one of the turn's keys, and takes
- * that connection. Returns PLOCK_AGAIN if that connection is in use, or if several connections have
- * such trails. Returns PLOCK_REFUSED if no connection has one, or if TRAIL_PATIENCE is over. */
+/* Returns PLOCK_OK with the only connection that has a trail about one of the turn's keys;
+ * PLOCK_AGAIN if it is in use, or if several connections have such trails; PLOCK_REFUSED if none
+ * has one, or if TRAIL_PATIENCE is over. */
 static plock_status follow_trail(plock_pool *pool, plock_connection **connection, plock_turn *turn,
                                  plock_interest *interest) {
     for (;;) {
@@ -351,9 +351,8 @@ static void forget(plock_turns *queue) {
     *queue = (plock_turns){0};
 }
 
-/* In a forked child: closes the descriptors of all connections, but does not free the connections.
- * plock__pool_take frees the idle ones later. The connections in use remain, because the threads
- * that use them do not exist in the child. */
+/* In a forked child: closes the descriptors of all connections. plock__pool_take frees the idle
+ * ones later. Those in use remain, because the threads that use them do not exist in the child. */
 void plock__pools_in_child(void) {
     plock__connections_forget_trails();
     for (plock_pool *pool = pools; pool; pool = pool->next) {

@@ -58,13 +58,13 @@ void plock__pool_clear(plock_pool *pool); /* no connection may be in use */
 
 /* Returns PLOCK_OK with a ready *connection, or with NULL if there is room for a new connection.
  * After NULL, the caller makes a connection and calls plock__pool_add, or gives the room back.
- * Returns PLOCK_AGAIN if the caller must wait, usually in the queue, because all connections are in
- * use. The caller then calls again as the interest says, or calls plock__pool_leave.
+ * Returns PLOCK_AGAIN if the caller must wait, usually in the queue. The caller then calls again as
+ * the interest says, or calls plock__pool_leave.
  *
- * If a connection has a trail about one of the turn's keys, this function takes no other
- * connection. The server then executes the trail's request before the caller's request. If several
- * connections have such a trail, or if the only one is in use, the caller waits. This wait is
- * short, because the connection's user may itself be waiting for the caller. */
+ * If a connection has a trail about one of the turn's keys, this function takes no other, so that
+ * the server executes the trail's request before the caller's. If several connections have such a
+ * trail, or if the only one is in use, the caller waits. This wait is short, because the
+ * connection's user may itself be waiting for the caller. */
 PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection **connection,
                                              plock_turn *turn, plock_interest *interest);
 /* Returns an idle connection without a trail, on which a request can be sent at once, or NULL. */
@@ -89,8 +89,7 @@ void plock__pool_close(plock_pool *pool);
 bool plock__pool_closed(const plock_pool *pool);
 void plock__pool_use(plock_pool *pool);
 
-/* Makes sure that no existing connection is used again: idle ones are closed now, and those in use
- * when they are given back. */
+/* Closes all existing connections: idle ones now, and those in use when they are given back. */
 void plock__pool_distrust(plock_pool *pool);
 
 /* Closes the idle connections that were last used before the time `before`, except `spared`. */

@@ -17,9 +17,8 @@
 typedef int name_service(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static name_service *service = getaddrinfo;
 
-/* One call of getaddrinfo, or of a finder. The resolver thread shares the lookup with all callers
- * that wait for it. The thread and these callers change the lookup, and count their references,
- * under the lock. */
+/* One call of getaddrinfo, or of a finder. The resolver thread shares it, under the lock, with all
+ * callers that wait for it. */
 struct plock_lookup {
     plock_lookup *next; /* in the list of running lookups */
     unsigned references, generation;
@@ -37,8 +36,8 @@ struct plock_lookup {
     plock_config *config; /* for `find` */
 };
 
-/* The running lookups. The lock protects the list. At most one lookup runs for each name. So a name
- * whose resolution hangs costs only one thread, however many callers ask for it. */
+/* The running lookups, under the lock. At most one runs for each name, so a name whose resolution
+ * hangs costs only one thread. */
 static plock_lookup *running;
 
 static void release(plock_lookup *lookup) {
@@ -150,8 +149,8 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* Returns a lookup, to which the caller has the only reference. If that fails, returns NULL and
- * fills in the error. */
+/* Returns a lookup, to which the caller has the only reference; NULL with the error if that fails.
+ */
 static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     plock_lookup *lookup = plock__allocate(sizeof *lookup);
     if (lookup) {
@@ -180,8 +179,8 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     return lookup;
 }
 
-/* Returns the lookups of this process. In a child, the parent's threads do not exist, so the
- * parent's lookups would never end. This function forgets them. Call with the lock held. */
+/* Returns the lookups of this process. In a child, forgets those of the parent's threads, which
+ * would never end. Call with the lock held. */
 static plock_lookup *running_here(void) {
     if (running && running->generation != plock__generation()) running = NULL;
     return running;

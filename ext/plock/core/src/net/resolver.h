@@ -1,7 +1,7 @@
 /* Finds the addresses of a server: it resolves a host name, or asks sentinels. getaddrinfo(3) has
- * no deadline, so it runs on a thread of its own. At the caller's deadline that thread is
- * abandoned. All callers in a process that ask for the same name and port share one such thread. If
- * a resolver has a finder, all callers of that resolver share one thread. */
+ * no deadline, so it runs on a thread of its own, which is abandoned at the caller's deadline. All
+ * callers that ask for the same name and port share one such thread, and so do all callers of a
+ * resolver with a finder. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
@@ -54,10 +54,9 @@ bool plock__same_server(const plock_addresses *one, const plock_addresses *other
 /* Reads an address literal. Returns false if the host is a name. */
 bool plock__read_literal(const char *host, const char *port, plock_addresses *found);
 
-/* Finds the addresses. *lookup must be NULL at the first call. After PLOCK_AGAIN, the caller calls
- * again as the interest says. After any other result, *lookup is NULL. An address literal needs no
- * lookup. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS, PLOCK_NO_MEMORY or a
- * failure of the finder. */
+/* Finds the addresses. *lookup must be NULL at the first call, and is NULL after any result but
+ * PLOCK_AGAIN. An address literal needs no lookup. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE,
+ * PLOCK_DESCRIPTORS, PLOCK_NO_MEMORY or a failure of the finder. */
 PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup,
                                            plock_addresses *found, plock_interest *interest,
                                            plock_error *error);
@@ -70,8 +69,7 @@ PLOCK_MUST_USE plock_status plock__unresolved_yet(const plock_resolver *resolver
 /* Gives up a lookup that the caller no longer waits for. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);
 
-/* Must be called before the resolver is freed, if it has a finder. If a lookup still uses the
- * resolver, makes that lookup forget it. */
+/* Makes lookups forget the resolver. Must be called before a resolver with a finder is freed. */
 void plock__resolver_clear(plock_resolver *resolver);
 
 /* Resolves a name for a finder, and waits for the result until the deadline. Returns PLOCK_OK,

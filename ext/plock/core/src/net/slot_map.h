@@ -26,11 +26,11 @@ bool plock__name_node(plock_node_name *name, plock_text host, long port);
 
 bool plock__same_node(const plock_node_name *one, const plock_node_name *other);
 
-/* Asks nodes of the cluster for the map, until one of them has answered. Asks the first node. After
- * a short time or a failure, also asks the next node, and so on. May block for up to the config's
- * connect_timeout. `map` must be all zeros. While this function runs, it writes the failure so far
- * into *so_far, under the lock, for callers whose deadline is sooner. Returns PLOCK_OK, or the
- * failure of one of the nodes (plock__inquiry_failure says which one). */
+/* Asks nodes of the cluster for the map, until one of them has answered: the first node and, after
+ * a short time or a failure, also the next one, and so on. May block for up to the config's
+ * connect_timeout. `map` must be all zeros. Writes the failure so far into *so_far, under the lock,
+ * for callers whose deadline is sooner. Returns PLOCK_OK, or the failure of one of the nodes
+ * (plock__inquiry_failure says which one). */
 PLOCK_MUST_USE plock_status plock__ask_for_slots(plock_config *config, const plock_node_name *nodes,
                                                  unsigned count, plock_slot_map *map,
                                                  plock_error *so_far, plock_error *error);

@@ -33,10 +33,9 @@ static tls_transport *of(plock_transport *transport) { return (tls_transport *)(
 
 /* OpenSSL keeps state for every thread that calls it. If such a thread ends while exit() runs,
  * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps ended
- * threads alive for seconds, so one of them may well end while exit() runs. Each step therefore
- * frees this state at its end. The functions that free a transport do not free this state. They
- * create none, and they may run in a garbage collection while another library uses OpenSSL on this
- * thread. */
+ * threads alive for seconds, so that may well happen. Each step therefore frees this state at its
+ * end. The functions that free a transport create none, and must not free it, because they may run
+ * in a garbage collection while another library uses OpenSSL on this thread. */
 static plock_status leave(plock_status status) {
     OPENSSL_thread_stop();
     return status;
@@ -175,8 +174,8 @@ static plock_status make_context(SSL_CTX **out, const plock_config *config, ploc
     return leave(status);
 }
 
-/* Reading certificates takes milliseconds, so this function reads them without the lock. If several
- * threads read them at the same time, all use the context of the first thread that succeeds. */
+/* Reads the certificates without the lock, because that takes milliseconds. If several threads do
+ * so at once, all use the context of the first thread that succeeds. */
 plock_status plock__tls_context(SSL_CTX **context, plock_config *config, plock_error *error) {
     SSL_CTX *made = NULL;
     plock__enter();
@@ -223,8 +222,7 @@ static plock_status start(tls_transport *t, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* Added to the error's message if the answer is not TLS. Most often such an answer comes from a
- * port of Redis without TLS. */
+/* Most often, an answer that is not TLS comes from a port of Redis without TLS. */
 static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on this port "
                                    "(use redis://, or the port that tls-port names)";
 
@@ -260,8 +258,7 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
     const bool plain =
         !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
     char text[120];
-    /* The server has answered after the handshake, so it has accepted our TLS options. This failure
-     * concerns only this connection, and the next connection may work. */
+    /* the server has accepted our TLS options, so the next connection may work */
     if (t->answered)
         return plock__fail(error, PLOCK_DISCONNECTED, "the connection broke: TLS: %s",
                            reason(text, sizeof text));
