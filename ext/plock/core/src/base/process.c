@@ -17,10 +17,10 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* `steps` counts the steps under way. `forking` is set while a thread forks, or waits for the steps
- * to end before it forks. A thread that begins a step first counts the step, and then reads
- * `forking`. A thread that forks first sets `forking`, and then reads `steps`. So at least one of
- * the two threads notices the other one, and waits for `changed`. */
+/* `steps` counts the steps under way. `forking` is set while a thread forks, or waits for them to
+ * end before it forks. A thread that begins a step first counts it, and then reads `forking`. A
+ * thread that forks first sets `forking`, and then reads `steps`. So at least one of the two
+ * notices the other, and waits for `changed`. */
 static atomic_uint steps;
 static atomic_bool forking;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;

@@ -32,9 +32,8 @@ void plock__agenda_take(plock__agenda *agenda, plock__job_list *jobs);
 /* Makes a resting job due. A job that is being stepped will be stepped once more. */
 void plock__agenda_schedule(plock__agenda *agenda, plock_job *job);
 
-/* Returns the next job to step in this round, or NULL if there is none. First come the jobs that
- * were due when the round began; *due counts those that are left. Then come the jobs whose moment
- * has come by `now`. */
+/* Returns the next job to step in this round, or NULL: first the jobs that were due when the round
+ * began, of which *due are left, and then those whose moment has come by `now`. */
 plock_job *plock__agenda_next(plock__agenda *agenda, unsigned *due, plock_ns now);
 
 /* Makes a job that has been stepped rest until the moment. If the moment is not after `now`, the
@@ -44,16 +43,15 @@ void plock__agenda_rest(plock__agenda *agenda, plock_job *job, plock_ns moment, 
 /* Removes a job whose step has just reported that the job is done. */
 void plock__agenda_drop(plock__agenda *agenda, plock_job *job);
 
-/* Removes one of the jobs and returns it, or returns NULL if none is left. Once the caller has
- * called this, it must repeat the call until it gets NULL. It must step no job before that. */
+/* Removes one of the jobs and returns it, or returns NULL if none is left. The caller must repeat
+ * the call until it gets NULL, and step no job before that. */
 plock_job *plock__agenda_empty(plock__agenda *agenda);
 
 /* Moves all jobs of `from` to `to` in a few instructions. Afterwards, only plock__agenda_empty may
  * use `to`. */
 void plock__agenda_put_away(plock__agenda *to, plock__agenda *from);
 
-/* Returns the moment at which a job must be stepped next: 0 if a job is due now, PLOCK_NEVER if no
- * job has a moment. */
+/* Returns when a job must be stepped next: 0: now; PLOCK_NEVER: no job has a moment. */
 plock_ns plock__agenda_when(const plock__agenda *agenda);
 
 /* Returns how long all jobs may wait without a step, or 0 if some job may not wait. */

@@ -1,9 +1,9 @@
 /* Busy polling: a thread looks for an answer again and again before it sleeps. A server on the same
- * host answers in less time than a thread needs to fall asleep and wake. The price is processor
- * time. So no wait polls for longer than the sleep would cost on a virtual machine. This limit is
- * from Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
- * shared-memory multiprocessor", 1991. While the answers take longer than this limit, fewer and
- * fewer waits poll. No wait polls while more threads want to run than there are processors. */
+ * host answers in less time than a thread needs to fall asleep and wake. No wait polls for longer
+ * than the sleep would cost on a virtual machine (Karlin, Li, Manasse and Owicki, "Empirical
+ * studies of competitive spinning for a shared-memory multiprocessor", 1991). While the answers
+ * take longer, fewer and fewer waits poll. None polls while more threads want to run than there are
+ * processors. */
 #ifndef PLOCK__BUSY_POLL_H
 #define PLOCK__BUSY_POLL_H
 

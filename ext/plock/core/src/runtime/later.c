@@ -63,8 +63,7 @@ static plock_ns next_look(plock_ns now) {
 /* --- the job of the worker thread --- */
 
 /* Returns true if the list has been empty for IDLE, so that the job must end. Otherwise lowers *at
- * to the earliest time at which the list can have been empty for IDLE. The job must look at that
- * time, because the removal of an entry does not wake it. */
+ * to the earliest time at which that can be so, because the removal of an entry wakes no job. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (entries > 0 || used)
         idle_since = PLOCK_NEVER;

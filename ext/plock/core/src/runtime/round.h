@@ -1,6 +1,6 @@
-/* One round of the leader (the worker thread, or a follower in its place): it steps the jobs that
- * are due, and waits until other jobs are due. Only the leader calls these functions, except for
- * plock__await_descriptor. None of them may be called with the lock held. */
+/* One round of the leader: it steps the jobs that are due, and waits until others are. Only the
+ * leader calls these functions, except for plock__await_descriptor, and never with the lock held.
+ */
 #ifndef PLOCK__ROUND_H
 #define PLOCK__ROUND_H
 

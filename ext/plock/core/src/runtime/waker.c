@@ -2,9 +2,8 @@
  * word, polls the waker's descriptor, or waits for another waker, to which the poke is forwarded.
  *
  * No wake is lost. The waiting thread first records where it sleeps, and then checks the mark. The
- * waking thread first sets the mark, and then looks up where the waiting thread sleeps. A poke may
- * come late, after the waiting thread has gone. Such a poke may wake another thread for nothing,
- * which does no harm. */
+ * waking thread first sets the mark, and then looks up where the waiting thread sleeps. A poke that
+ * comes late may wake another thread for nothing, which does no harm. */
 #include "runtime/waker.h"
 
 #include "base/memory.h"
@@ -115,10 +114,9 @@ void plock__waker_detach(plock_waker *waker) {
         plock__ends_give(open);
 }
 
-/* Drains the descriptor first, and then clears the mark. If a wake comes between these two steps,
- * this call reports the wake. But the poke of that wake remains in the descriptor, and may end a
- * later wait for nothing. The next wake finds the mark cleared, and pokes again. So no wake is
- * lost. */
+/* Drains the descriptor first, and then clears the mark. If a wake comes in between, this call
+ * reports it, and its poke may end a later wait for nothing. The next wake finds the mark cleared,
+ * and pokes again. So no wake is lost. */
 bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
     return atomic_exchange(&waker->woken, 0);

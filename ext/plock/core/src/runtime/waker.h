@@ -17,9 +17,8 @@ plock_waker *plock__waker_take_open(void);
  * waker opens a new one when it needs one. */
 void plock__wakers_in_child(void);
 
-/* Keeps the waker for the next plock_waker_take, but does not clear it or close its descriptor.
- * Fork handlers call this in the child, where plock__wakers_in_child clears and closes all wakers.
- * Call with the lock held. */
+/* Keeps the waker for the next plock_waker_take. Fork handlers call this in the child, where
+ * plock__wakers_in_child clears and closes all wakers. Call with the lock held. */
 void plock__waker_put_back(plock_waker *waker);
 
 /* Does the same as plock_waker_clear, but costs only one atomic load if the waker is silent. */
@@ -27,16 +26,15 @@ void plock__waker_clear_if_woken(plock_waker *waker);
 
 bool plock__waker_woken(const plock_waker *waker);
 
-/* From now on, a wake of `waker` wakes the thread that waits for `to`. If `to` is NULL, ends this
- * forwarding. After this call, the caller must check whether `waker` has already been woken, and
- * only then wait for `to`. Only the thread that waits for `waker` calls this. */
+/* From now on, a wake of `waker` wakes the thread that waits for `to`; NULL ends this. Afterwards,
+ * the caller must check whether `waker` has already been woken, and only then wait for `to`. Only
+ * the thread that waits for `waker` calls this. */
 void plock__waker_forward(plock_waker *waker, plock_waker *to);
 
 /* Empties the descriptor that poll(2) reported. A woken waker stays woken. */
 void plock__waker_drain(plock_waker *waker);
 
-/* Closes the waker's descriptor, if it has one. Leaves it open if another thread may be about to
- * write to it. */
+/* Closes the waker's descriptor, unless another thread may be about to write to it. */
 void plock__waker_detach(plock_waker *waker);
 
 /* Closes the descriptor, unless a signal handler may wake the waker. A thread calls this before it

@@ -65,8 +65,8 @@ static bool take_submitted(void) {
     return true;
 }
 
-/* Returns false if no job is left. The thread then ends without taking the lock again. Sets *stop
- * if the remaining jobs must be ended. */
+/* Returns false if no job is left, and the thread must not take the lock again. Sets *stop if the
+ * remaining jobs must be ended. */
 static bool more_to_do(bool *stop) {
     plock__enter();
     *stop = !take_submitted();
@@ -358,8 +358,8 @@ void plock__worker_drain(plock_ns deadline) {
     const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    /* The worker thread blocks only while it listens, and the wakes above have ended that. So this
-     * thread need not wait long. */
+    /* not for long: the worker thread blocks only while it listens, and the wakes have ended that
+     */
     if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;

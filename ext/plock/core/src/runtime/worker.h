@@ -1,11 +1,10 @@
-/* The worker thread: a native thread that runs the jobs of the engine. The first job starts the
- * thread, and the thread ends after the last job.
+/* The worker thread: a native thread that runs the jobs of the engine, from the first job to the
+ * last.
  *
  * While all jobs are idle, the worker thread parks: it sleeps for as long as all of these jobs may
- * wait. A thread of the program that waits for a job may listen in the worker thread's place, as a
- * follower (plock_await). If no follower comes for a second, the worker thread listens itself until
- * something happens. The thread that runs the jobs at the moment, the worker thread or a follower,
- * is the leader. */
+ * wait. A thread of the program that waits for a job may listen in its place, as a follower
+ * (plock_await). If none comes for a second, the worker thread listens itself until something
+ * happens. The leader is the thread that runs the jobs at the moment. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
@@ -64,8 +63,7 @@ void plock__worker_schedule(plock_job *job);
 /* Returns the job that this thread is stepping, or NULL if it steps none. */
 plock_job *plock__worker_stepping(void);
 
-/* Wakes the waker, unless this thread itself waits for it, as a follower. In that case the thread
- * finds by itself that its wait is over. */
+/* Wakes the waker, unless this thread itself waits for it, as a follower, and will notice. */
 void plock__worker_wake(plock_waker *waker);
 
 /* Waits until the jobs that do not linger are done, or until the deadline. */
