@@ -206,13 +206,6 @@ PLOCK_MUST_USE plock_status plock__local_lock_making(int *fd, int folder, const 
  * `folder`. */
 void plock__local_hold_folder(plock__local_map *map, int folder);
 
-/* --- local_room.c --- */
-
-/* Reserves room in the file system for the next new record. Returns PLOCK_OK or
- * PLOCK_STORE_FULL. */
-PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_error *error);
-PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error);
-
 /* --- local_section.c --- */
 
 /* Enters the store's critical section, after plock__local_check_size. At most one thread of all

@@ -1,7 +1,9 @@
+#include "local/local_make.h"
 #include "local/local_table.h"
 
 #include "base/failure.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -30,6 +32,22 @@ plock_status plock__local_name_key(plock__local_name *name, plock_text key) {
         name->text = plock__text(name->digest, sizeof name->digest);
     }
     name->hash = hash_of(name->text.bytes, name->text.length);
+    return PLOCK_OK;
+}
+
+/* Reserves room in the file system for the next new record, and for more. Returns PLOCK_OK or
+ * PLOCK_STORE_FULL. */
+static plock_status make_room(plock__local_map *map, uint32_t made, uint32_t *ready, uint32_t most,
+                              const void *first, size_t size, plock_error *error) {
+    enum { AT_ONCE = 256 };
+    if (made < *ready) return PLOCK_OK;
+    const uint32_t until = *ready + AT_ONCE < most ? *ready + AT_ONCE : most;
+    const uint64_t start = (uint64_t)((const unsigned char *)first - map->bytes);
+    if (plock__local_fill(map->fd, start + *ready * size, start + until * size))
+        return plock__fail_errno(error, PLOCK_STORE_FULL, "making room in the local store's file",
+                                 errno);
+    PLOCK__FAULT();
+    *ready = until;
     return PLOCK_OK;
 }
 
@@ -106,7 +124,8 @@ plock_status plock__local_make_key(plock__local_map *map, const plock__local_nam
             return plock__fail(error, PLOCK_STORE_FULL,
                                "the local store %.120s has no room for more than %u keys at a time",
                                map->path, map->key_count);
-        const plock_status status = plock__local_ready_key(map, error);
+        const plock_status status = make_room(map, header->keys_made, &header->keys_ready,
+                                              map->key_count, map->keys, sizeof *map->keys, error);
         if (status) return status;
         *number = header->keys_made++;
         map->keys[*number].canary = PLOCK__KEY_CANARY ^ *number;
@@ -154,7 +173,9 @@ plock_status plock__local_make_claim(plock__local_map *map, uint32_t *number, pl
                 error, PLOCK_STORE_FULL,
                 "the local store %.120s has no room for more than %u holders and waiters",
                 map->path, map->claim_count);
-        const plock_status status = plock__local_ready_claim(map, error);
+        const plock_status status =
+            make_room(map, header->claims_made, &header->claims_ready, map->claim_count,
+                      map->claims, sizeof *map->claims, error);
         if (status) return status;
         *number = header->claims_made++;
         map->claims[*number].canary = PLOCK__CLAIM_CANARY ^ *number;
