@@ -342,18 +342,15 @@ static void free_hosts(const plock_endpoints *places) {
     for (unsigned i = 0; places && i < places->count; i++) plock__free(places->list[i].host);
 }
 
-static void free_sentinels(plock_sentinels *sentinels) {
-    if (!sentinels) return;
-    free_hosts(&sentinels->places);
-    plock__free(sentinels->primary);
-    plock_config_free(sentinels->config);
-    plock__free(sentinels);
-}
-
 void plock_config_free(plock_config *config) {
     if (!config) return;
     if (!plock__drop_reference(&config->references)) return;
-    free_sentinels(config->sentinels);
+    if (config->sentinels) {
+        free_hosts(&config->sentinels->places);
+        plock__free(config->sentinels->primary);
+        plock_config_free(config->sentinels->config);
+    }
+    plock__free(config->sentinels);
     free_hosts(config->cluster);
     plock__free(config->cluster);
     plock__tls_context_free(config->tls);

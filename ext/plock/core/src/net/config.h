@@ -81,9 +81,6 @@ bool plock__config_in_query(const char *name);
 PLOCK_MUST_USE plock_status plock__config_option(plock_config *config, const char *name,
                                                  const char *value, plock_error *error);
 
-/* The kind of hosts in a URL, which depends on the scheme. */
-typedef enum plock_hosts { PLOCK__OF_SERVER, PLOCK__OF_SENTINELS, PLOCK__OF_CLUSTER } plock_hosts;
-
 /* Adds the options for sentinels to the config, with their defaults. Returns PLOCK_OK or
  * PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__config_expect_sentinels(plock_config *config,

@@ -187,28 +187,23 @@ static plock_status parse_address(plock_config *config, char *rest, plock_error 
                                   error);
 }
 
-/* Returns the text after the scheme, or NULL if the scheme is unknown. */
-static char *read_scheme(char *url, plock_scheme *scheme, plock_hosts *hosts) {
-    static const struct {
-        const char *text;
-        plock_scheme scheme;
-        plock_hosts hosts;
-    } SCHEMES[] = {{"redis://", PLOCK_TCP, PLOCK__OF_SERVER},
-                   {"rediss://", PLOCK_TLS_OVER_TCP, PLOCK__OF_SERVER},
-                   {"unix://", PLOCK_UNIX, PLOCK__OF_SERVER},
-                   {"redis+sentinel://", PLOCK_TCP, PLOCK__OF_SENTINELS},
-                   {"rediss+sentinel://", PLOCK_TLS_OVER_TCP, PLOCK__OF_SENTINELS},
-                   {"redis-sentinel://", PLOCK_TCP, PLOCK__OF_SENTINELS},
-                   {"rediss-sentinel://", PLOCK_TLS_OVER_TCP, PLOCK__OF_SENTINELS},
-                   {"redis+cluster://", PLOCK_TCP, PLOCK__OF_CLUSTER},
-                   {"rediss+cluster://", PLOCK_TLS_OVER_TCP, PLOCK__OF_CLUSTER}};
-    for (size_t i = 0; i < sizeof SCHEMES / sizeof *SCHEMES; i++) {
-        const size_t length = strlen(SCHEMES[i].text);
-        if (strncmp(url, SCHEMES[i].text, length)) continue;
-        *scheme = SCHEMES[i].scheme;
-        *hosts = SCHEMES[i].hosts;
-        return url + length;
-    }
+static const struct scheme {
+    const char *text;
+    plock_scheme scheme;
+    enum { OF_SERVER, OF_SENTINELS, OF_CLUSTER } hosts;
+} SCHEMES[] = {{"redis://", PLOCK_TCP, OF_SERVER},
+               {"rediss://", PLOCK_TLS_OVER_TCP, OF_SERVER},
+               {"unix://", PLOCK_UNIX, OF_SERVER},
+               {"redis+sentinel://", PLOCK_TCP, OF_SENTINELS},
+               {"rediss+sentinel://", PLOCK_TLS_OVER_TCP, OF_SENTINELS},
+               {"redis-sentinel://", PLOCK_TCP, OF_SENTINELS},
+               {"rediss-sentinel://", PLOCK_TLS_OVER_TCP, OF_SENTINELS},
+               {"redis+cluster://", PLOCK_TCP, OF_CLUSTER},
+               {"rediss+cluster://", PLOCK_TLS_OVER_TCP, OF_CLUSTER}};
+
+static const struct scheme *find_scheme(const char *url) {
+    for (size_t i = 0; i < sizeof SCHEMES / sizeof *SCHEMES; i++)
+        if (!strncmp(url, SCHEMES[i].text, strlen(SCHEMES[i].text))) return &SCHEMES[i];
     return NULL;
 }
 
@@ -231,26 +226,24 @@ static plock_status parse_rest(plock_config *config, char *rest, plock_error *er
     return parse_address(config, rest, error);
 }
 
-static plock_status expect(plock_config *config, plock_hosts hosts, plock_error *error) {
-    if (hosts == PLOCK__OF_SENTINELS) return plock__config_expect_sentinels(config, error);
-    if (hosts != PLOCK__OF_CLUSTER) return PLOCK_OK;
-    config->cluster = plock__allocate(sizeof *config->cluster);
-    return config->cluster ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
-}
-
 plock_status plock__config_parse(plock_config *config, char *url, plock_error *error) {
-    plock_hosts hosts = PLOCK__OF_SERVER;
     if (strlen(url) > PLOCK__CONFIG_TEXT_MAX) return wrong(error, "longer than 4096 bytes");
-    char *rest = read_scheme(url, &config->scheme, &hosts);
-    if (!rest)
+    const struct scheme *scheme = find_scheme(url);
+    if (!scheme)
         return wrong(error, "unknown scheme; known are redis://, rediss://, redis+sentinel://, "
                             "rediss+sentinel://, redis-sentinel://, rediss-sentinel://, "
                             "redis+cluster://, rediss+cluster://, unix://, memcached://, local: "
                             "and memory:");
-    const plock_status status = expect(config, hosts, error);
-    if (!status && config->sentinels)
+    config->scheme = scheme->scheme;
+    if (scheme->hosts == OF_SENTINELS) {
+        const plock_status status = plock__config_expect_sentinels(config, error);
+        if (status) return status;
         config->sentinels->of_lettuce = url[strcspn(url, "+-:")] == '-';
-    return status ? status : parse_rest(config, rest, error);
+    } else if (scheme->hosts == OF_CLUSTER) {
+        config->cluster = plock__allocate(sizeof *config->cluster);
+        if (!config->cluster) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    }
+    return parse_rest(config, url + strlen(scheme->text), error);
 }
 
 /* --- the URL that may be printed --- */
