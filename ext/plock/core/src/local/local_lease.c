@@ -238,7 +238,8 @@ void plock__local_give_waker_back(plock_local_lease *lease) {
     if (own(lease)) plock_waker_give(waker);
 }
 
-static void give_up(plock_local_lease *lease) {
+static void cancel(plock_lease *base) {
+    plock_local_lease *lease = plock__local_lease(base);
     const bool releases = lease->operation == PLOCK__OP_RELEASES;
     const bool asks = lease->operation == PLOCK__OP_ASKS || lease->operation == PLOCK__OP_WAITS;
     if (asks || releases) plock__local_let_go(lease, releases ? lease->span : 0);
@@ -247,11 +248,9 @@ static void give_up(plock_local_lease *lease) {
     if (!lease->base.held) plock__local_has_used(lease);
 }
 
-static void cancel(plock_lease *base) { give_up(plock__local_lease(base)); }
-
 static void free_lease(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
-    if (lease->operation) give_up(lease);
+    if (lease->operation) cancel(base);
     if (lease->base.held) plock__local_let_go(lease, PLOCK_KEEP_AT_LEAST);
     plock__enter();
     if (own(lease)) /* an acquire that failed may have added the lease to the list of later work */
