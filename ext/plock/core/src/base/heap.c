@@ -57,12 +57,16 @@ void plock__heap_insert(plock__heap *heap, plock__heap_entry *entry, plock_ns at
     set_first(heap, heap->first ? join(heap->first, entry) : entry);
 }
 
+static void cut(plock__heap_entry *entry) {
+    plock__heap_entry *previous = entry->previous;
+    *(previous->child == entry ? &previous->child : &previous->next) = entry->next;
+    if (entry->next) entry->next->previous = previous;
+}
+
 void plock__heap_remove(plock__heap *heap, plock__heap_entry *entry) {
     if (!entry->entered) return;
     const bool first = heap->first == entry;
-    plock__heap_entry *previous = entry->previous;
-    if (!first) *(previous->child == entry ? &previous->child : &previous->next) = entry->next;
-    if (!first && entry->next) entry->next->previous = previous;
+    if (!first) cut(entry);
     plock__heap_entry *below = join_all(entry->child);
     if (first)
         set_first(heap, below);

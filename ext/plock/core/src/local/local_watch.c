@@ -20,10 +20,7 @@ void plock__local_lease_destroy(plock_local_lease *lease) {
 }
 
 void plock__local_lease_release(plock_local_lease *lease) {
-    plock__enter();
-    const bool last = --lease->references == 0;
-    plock__leave();
-    if (last) plock__local_lease_destroy(lease);
+    if (plock__drop_reference(&lease->references)) plock__local_lease_destroy(lease);
 }
 
 /* Call with the lock held. */
