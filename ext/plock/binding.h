@@ -132,9 +132,9 @@ typedef struct binding_store_kind {
     /* Begins to acquire a lease for a block. share: as in plock_lease_share; NULL: exclusive. */
     plock_status (*acquire)(plock_lease *lease, const plock_acquire_options *options,
                             const char *share);
-    /* Makes one attempt to acquire all leases or none. Returns PLOCK_OK, PLOCK_REFUSED,
-     * PLOCK_CROSSSLOT if one request to a cluster cannot serve all keys, or the store's failure,
-     * which *error describes. After PLOCK_REFUSED, *refused is the index of a key that is not
+    /* Makes one attempt to acquire all leases or none. Returns PLOCK_OK, PLOCK_REFUSED or the
+     * store's failure, which *error describes. Returns PLOCK_CROSSSLOT if one request to a cluster
+     * cannot serve all keys. After PLOCK_REFUSED, *refused is the index of a key that is not
      * free. */
     plock_status (*acquire_all)(plock_lease *const *leases, size_t count,
                                 const plock_acquire_options *options, size_t *refused,

@@ -14,8 +14,8 @@ typedef struct plain_calls {
     bool trailing; /* a release does not wait for an answer */
 } plain_calls;
 
-/* A call of one key or several. The functions below that get it do not change it, unless they say
- * so. */
+/* A call for one key or several. The functions below that take a direct_call do not change it,
+ * unless their comments say so. */
 typedef struct direct_call {
     const binding_store_kind *kind;
     const plain_calls *plain;

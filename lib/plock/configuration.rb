@@ -260,9 +260,9 @@ module Plock
       )
     end
 
-    # The given store was opened with settings of its own. If the configured settings contradict
-    # these, this method raises. With either settings, plock might lock keys that the user did not
-    # mean.
+    # The given store was opened with settings of its own. This method raises if the configured
+    # settings contradict them. Whichever of the two plock used, it might lock keys that the user
+    # did not mean.
     def refuse_contradictions(config)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
       if of_no_use

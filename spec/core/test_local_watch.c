@@ -2,7 +2,9 @@
  * bad moment. */
 #include "local_support.h"
 
+#include "local/local_lease.h"
 #include "local/local_map.h"
+#include "runtime/worker.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -434,6 +436,89 @@ static void a_key_that_could_not_be_released_at_once_is_kept_for_as_long_as_it_m
     }
 }
 
+/* --- a claim that ends while the worker thread has not yet ended it --- */
+
+static void hold_the_other_and_break(void *context) {
+    scene *s = context;
+    plock_lease *lease = local_lease(s->store, "other");
+    if (local_acquire(lease, LONG, 0)) _exit(1);
+    atomic_store(&s->stage, 1);
+    if (!await_stage(s, 2) || local_break(s->store, "l")) _exit(2);
+    atomic_store(&s->stage, 3);
+    if (!await_stage(s, 4)) _exit(3);
+    plock_lease_free(lease);
+}
+
+/* Keeps the worker thread from its other jobs. */
+typedef struct blockade {
+    plock_job job;
+    int ends[2];
+    _Atomic bool entered;
+} blockade;
+
+static plock_status be_blocked(plock_job *job, plock_interest *interest) {
+    blockade *b = (blockade *)(void *)job;
+    char byte;
+    (void)interest;
+    atomic_store(&b->entered, true);
+    CHECK(read(b->ends[0], &byte, 1) == 1);
+    return PLOCK_OK;
+}
+
+static void unused(plock_job *job) { (void)job; }
+
+static void block_the_worker(blockade *b) {
+    unsigned rounds = 0;
+    *b = (blockade){.job = {.step = be_blocked, .destroy = unused}};
+    CHECK(pipe(b->ends) == 0);
+    plock__worker_submit(&b->job);
+    while (!atomic_load(&b->entered) && test_patient(&rounds)) continue;
+    CHECK(atomic_load(&b->entered));
+}
+
+static void unblock_the_worker(blockade *b) { CHECK(write(b->ends[1], "", 1) == 1); }
+
+/* By then, the record of the claim can belong to a waiter of this process. */
+static void the_worker_ends_no_claim_that_has_a_new_owner(void) {
+    scene *s = new_scene(), *t = new_scene();
+    s->store = t->store = local_open();
+    plock_lease *lease = local_lease(s->store, "l"), *waiter = local_lease(s->store, "other");
+    const pid_t holder = local_child(hold_until_lost, s);
+    CHECK(await_stage(s, 1));
+    const pid_t other = local_child(hold_the_other_and_break, t);
+    CHECK(await_stage(t, 1));
+    const pid_t stopped = will_stop_inside(s);
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    const uint32_t claim = plock__local_lease(lease)->claim;
+    stops_inside(s, stopped);
+    blockade worker;
+    block_the_worker(&worker);
+    plock_lease_let_go(lease, 0);
+    go_on(s, stopped, holder);
+    atomic_store(&t->stage, 2);
+    CHECK(await_stage(t, 3));
+    const plock_local_acquire_options waits = {.ttl = LONG, .wait = LONG}, once = {.ttl = LONG};
+    plock_interest interest;
+    CHECK_STATUS(plock_local_lease_acquire(waiter, &waits), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(waiter, &interest), PLOCK_AGAIN);
+    const plock_local_lease *waits_there = plock__local_lease(waiter);
+    CHECK_INT(waits_there->claim, claim);
+    CHECK(waits_there->map->lease_of[claim] == waits_there);
+    unblock_the_worker(&worker);
+    unsigned rounds = 0;
+    while (plock_local_lease_acquire(lease, &once) == PLOCK_MISUSE && test_patient(&rounds))
+        continue;
+    CHECK_STATUS(local_finish(lease), PLOCK_OK);
+    CHECK(waits_there->map->lease_of[claim] == waits_there);
+    atomic_store(&t->stage, 4);
+    CHECK_STATUS(local_finish(waiter), PLOCK_OK);
+    CHECK_INT(local_status_of(other), 0);
+    plock_lease_free(lease);
+    plock_lease_free(waiter);
+    plock_local_close(s->store);
+    (void)close(worker.ends[0]), (void)close(worker.ends[1]);
+}
+
 static void is_left_in_vain(plock_lease *lease) {
     CHECK_STATUS(plock_lease_leave(lease), PLOCK_OK);
     CHECK_STATUS(local_finish(lease), PLOCK_SILENT);
@@ -657,6 +742,7 @@ int main(void) {
     RUN(a_waiter_is_served_at_whatever_step_the_holder_is_stopped);
     RUN(a_process_stopped_inside_delays_no_other_for_long);
     RUN(a_refused_waiter_times_out_though_the_section_is_taken);
+    RUN(the_worker_ends_no_claim_that_has_a_new_owner);
     RUN(a_key_that_could_not_be_released_at_once_is_kept_for_as_long_as_it_must);
     RUN(a_lease_that_could_not_be_left_is_still_watched);
     RUN(a_lease_that_could_not_be_released_at_once_can_be_taken_again);

@@ -28,7 +28,7 @@ module Model
       )
     end
 
-    # A writer is the only holder, and all holders have the same mode. There may be as many
+    # Checks that all holders have the same mode, and that a writer is alone. There may be as many
     # holders as the largest of their limits allows, because the holder with that limit may have
     # been admitted last.
     def check_shares(holders)

@@ -111,7 +111,7 @@ module Model
       ask(due.min_by { |i| rank_in_line(i) })
     end
 
-    # Is a client of this process asking for its place, or must one still do so?
+    # Is there a client of this process that asks for its place, or that has yet to ask for it?
     def places_due?(n) = scenario.tenants[n].any? { |i| clients[i].unplaced }
 
     def unplaced(n)

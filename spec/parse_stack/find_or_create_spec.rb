@@ -40,8 +40,8 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
     end
   end
 
-  # Reads an answer, and skips warnings. On a busy machine, an attempt may take too long, and is
-  # repeated with a warning.
+  # Reads an answer, and skips warnings. On a busy machine, an attempt may take too long. Then it is
+  # repeated, and a warning is printed.
   def answer(pipe)
     line = pipe.gets
     line = pipe.gets while line&.start_with?(

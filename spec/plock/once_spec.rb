@@ -11,7 +11,7 @@ RSpec.describe Plock::Once do
   before { [url, key] } # made before any fork, so that all processes use the same ones
 
   # Redis counts an expiry from the start of its current millisecond, so a key can expire almost a
-  # millisecond too early. plock adds a millisecond for that.
+  # millisecond too early. plock adds a millisecond to make up for that.
   it "keeps the key for no millisecond less than is left of the window" do
     gate = proxy(shared_redis)
     own = open_store(gate.url)

@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# A caller that has timed out must not count as a waiter, neither in its own error nor in a status
+# A caller that has timed out must not count as a waiter, either in its own error or in a status
 # right afterwards.
 RSpec.describe "The status after a timeout" do
   tries = 40

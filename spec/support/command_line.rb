@@ -170,8 +170,8 @@ module Support
       [*texts, running.finish]
     end
 
-    # Starts plock at a terminal. `screen` starts another command there, which finds plock as
-    # $PLOCK.
+    # Starts plock in a terminal. The method `screen` starts any other command in one. That command
+    # can run plock as $PLOCK.
     def type_plock(*arguments, env: {}) = screen(*PROGRAM, *arguments, env: env)
 
     def screen(*command, env: {})

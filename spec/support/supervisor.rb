@@ -31,12 +31,12 @@ module Support
         @folder
       end
 
-      # Has the process killed when the suite ends, unless forget(pid) is called first.
+      # The supervisor will kill the process when the suite ends, unless forget(pid) comes first.
       def watch(pid) = call(nil, :watch, pid)
 
       def forget(pid) = call(nil, :forget, pid)
 
-      # Has another folder removed at the end.
+      # The supervisor will remove this folder, too, at the end.
       def own(folder) = call(nil, :own, folder)
 
       # If end_example is not called within this many seconds, the supervisor ends the suite, and

@@ -17,7 +17,7 @@ module Torture
     HELPERS = 2 # threads that extend a lease together
     EXTENSIONS = 5 # the number of extensions by each helper
     BEAT = 0.0005 # seconds between two extensions by a heartbeat
-    STAY = 0.3 # seconds that the holder stays after its waiters have given up together
+    STAY = 0.3 # seconds that the holder stays after all of its waiters have given up
     ADOPTED_TTL = 5.0
     ADOPTED_STAY = 0.03
     MANY = 50 # workers with more threads than this have journals with small pages

@@ -38,7 +38,7 @@ module Plock
       # Call this only after the child has ended.
       #
       # @return [Boolean] did the child end without becoming the command, because the command
-      #   cannot be run?
+      #   could not be run?
       def failed_to_run?
         @failed_to_run = !@failure.read.empty? && @failure.close.nil? unless @failure.closed?
         @failed_to_run

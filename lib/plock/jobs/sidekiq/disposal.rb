@@ -78,7 +78,7 @@ module Plock
           ::Sidekiq::JobSet.prepend(Emptied)
         end
 
-        # @param item [Hash] Sidekiq's data of a job
+        # @param item [Hash] a job, as Sidekiq stores it
         # @return [Boolean] false if the store failed
         def of(item)
           tickets = Payload.tickets(item)

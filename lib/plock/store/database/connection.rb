@@ -27,7 +27,7 @@ module Plock
 
         EVENT = "sql.active_record"
 
-        # Seconds that the server has to report the id of a new connection's session.
+        # How many seconds the server may take to report the session id of a new connection.
         START_S = 1.0
 
         # Seconds to wait for the rest of an abandoned answer, and once more for a rollback.

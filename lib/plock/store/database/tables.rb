@@ -289,7 +289,7 @@ module Plock
           end
         end
 
-        # @return [Boolean] may there be more to delete?
+        # @return [Boolean] might there be more to delete?
         def prune(connection, deadline)
           connection.run(
             "DELETE FROM #{@claims} WHERE expires_at < #{now} - $1", PLACE_KEPT, deadline

@@ -127,7 +127,7 @@ module Plock
         end
       end
 
-      # Called when an extension was undone. Other callers may have the key from `moment` on.
+      # Called when an extension has been undone. From `moment` on, other callers can take the key.
       def end_by(moment)
         @valid_until = [@valid_until, moment].min
       end

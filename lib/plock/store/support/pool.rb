@@ -27,8 +27,8 @@ module Plock
       #   :lent       the borrower has a connection, or room for one
       #   :connecting a thread is opening the connection
       #   :returning  the borrower is putting the loan back
-      #   :abandoned  the borrower returned the loan while a thread was connecting, so that thread
-      #               puts the loan back
+      #   :abandoned  the borrower was done while a thread was still connecting. When that thread
+      #               has finished, it puts the loan back itself
       Loan = Struct.new(:connection, :state, :pool_pid)
 
       # RETURNED gives the state after the borrower has returned the loan. FULFILLED gives the state

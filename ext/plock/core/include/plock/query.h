@@ -9,7 +9,7 @@
 #include "plock/operation.h"
 #include "plock/store.h"
 
-#define PLOCK_WAITERS_TOLD 24  /* the most holders and waiters in one answer */
+#define PLOCK_WAITERS_TOLD 24  /* how many holders and waiters an answer has at most */
 #define PLOCK_NOTE_MAX     160 /* bytes */
 
 typedef struct plock_query plock_query;

@@ -30,7 +30,7 @@ struct plock_coordinator {
     plock_watch *watches;
     plock__index watches_by_key;
     bool open; /* the channel is open, so waiters can queue on the server */
-    /* When the worker thread next looks for wait queues that are due. It may find none. */
+    /* The next time at which the worker thread looks for due wait queues. It may find none. */
     plock_ns looks_at;
     /* The version of the store's routes when the worker thread last found that all keys of the
      * coordinator belong to its node. If the version differs, the worker thread checks again. */

@@ -71,9 +71,9 @@ bool plock__node_knew(const plock_node *node, unsigned script);
  * leases checked. Do not call with the lock held. */
 void plock__node_moved(plock_node *node);
 
-/* Notes that a primary has answered on this connection. If this is the first such answer after a
- * server has said that it is no primary, makes all connections again. Connections that were made in
- * between may lead to the old server. Do not call with the lock held. */
+/* Notes that a primary has answered on this connection. If this is the first such answer since a
+ * server said that it was not a primary, replaces all connections. Those that were opened between
+ * that refusal and this answer may lead to the old server. Do not call with the lock held. */
 void plock__node_served(plock_node *node, const plock_connection *connection);
 
 /* Was this connection made before the node last moved to another server? A broken or silent

@@ -54,8 +54,8 @@ void plock__wait_queues_remove(plock_wait_queue *queue);
 plock_wait_queue *plock__wait_queues_due(const plock_wait_queues *queues, plock_ns now);
 void plock__wait_queue_come_at(plock_wait_queue *queue, plock_ns at);
 
-/* Find the wait queue for the key, and the waiter whose owner has the value. Return NULL if there
- * is none. */
+/* The first function finds the wait queue for the key. The second one finds the waiter in the queue
+ * whose owner's value is `value`. Both return NULL if there is none. */
 plock_wait_queue *plock__wait_queue_find(const plock_wait_queues *queues, plock_text key);
 plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text value);
 

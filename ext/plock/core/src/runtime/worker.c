@@ -358,8 +358,8 @@ void plock__worker_drain(plock_ns deadline) {
     const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    /* not for long: the worker thread blocks only while it listens, and the wakes have ended that
-     */
+    /* This join is short. The worker thread blocks only while it listens, and the wakes above have
+     * ended its listening. */
     if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;
