@@ -17,11 +17,13 @@ module Plock
         MISSING = "42P01"
         READ_ONLY = "25006"
 
-        # Seconds that a request to cancel a statement may take.
+        # Seconds that a request to cancel a statement may take. This and STOP_S are less than a
+        # second, the least connect_timeout. If a cancel request takes longer than that timeout, pg
+        # 1.7.0 raises a NoMethodError.
         CANCEL_S = 0.5
 
-        # Seconds that the server has to end a statement whose caller no longer waits.
-        STOP_S = 1.0
+        # How many seconds the server may take to end a statement whose caller no longer waits.
+        STOP_S = 0.9
 
         # In milliseconds. A statement that waits for a locked row fails after this time, and is
         # sent again after a pause. During the pause, other requests can use the connection.
