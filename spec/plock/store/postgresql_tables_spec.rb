@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/database_examples"
+require "plock/store/database/postgresql_tables"
 
 RSpec.describe Plock::Store::Database::PostgresqlTables, needs: Support::Postgres::PROGRAMS do
   include Support::DatabaseExamples
