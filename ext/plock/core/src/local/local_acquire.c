@@ -251,9 +251,9 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest 
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* Completes the acquire of a lease whose turn has come. Returns PLOCK_OK if the lease is held,
- * PLOCK_NOT_OWNER if the thread came too late for its turn or the file is lost, and PLOCK_AGAIN and
- * PLOCK_SILENT as plock__local_go_in does. */
+/* Completes the acquire of a lease whose turn has come. Returns PLOCK_OK if the lease is held.
+ * Returns PLOCK_NOT_OWNER if the thread came too late for its turn, or if the file is lost. Returns
+ * PLOCK_AGAIN and PLOCK_SILENT as plock__local_go_in does. */
 static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
@@ -352,8 +352,8 @@ static plock_status wait_in_queue(plock_local_lease *lease, plock_interest *inte
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
-    /* the acquire starts over if the thread came too late for its turn (PLOCK_NOT_OWNER), or if the
-     * file is lost, because the key may be free in a new file */
+    /* The acquire starts over if the thread came too late for its turn (PLOCK_NOT_OWNER). It also
+     * starts over if the file is lost, because the key may be free in a new file. */
     const bool over = status == PLOCK_NOT_OWNER ||
                       plock__local_may_retry(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;
