@@ -2,6 +2,8 @@
 
 require "etc"
 
+require_relative "safe_compaction"
+
 # Runs spec files in several processes, each with servers of its own. Examples that measure time
 # run separately, one after another.
 module ParallelSpecs
@@ -39,7 +41,8 @@ module ParallelSpecs
                "--format ParallelTests::RSpec::FailuresLogger --out #{failed}",
                "--format ParallelTests::RSpec::RuntimeLogger",
                "--out #{FOLDER}/#{task}-#{Process.pid}.log"]
-    environment = { "PARALLEL_TESTS_EXECUTABLE" => "#{RbConfig.ruby} #{rspec}", **environment }
+    environment = { "PARALLEL_TESTS_EXECUTABLE" => "#{RbConfig.ruby} #{rspec}", **SAFE_COMPACTION,
+                    **environment }
     passed = system(environment, RbConfig.ruby, Gem.bin_path("parallel_tests", "parallel_rspec"),
                     "-n", processes.to_s, "--group-by", "runtime",
                     "--runtime-log", "#{RUNTIMES}/#{task}.log", "--allowed-missing", "100",
@@ -53,7 +56,7 @@ module ParallelSpecs
 
   def alone(files, with: ALONE, without: [], environment: {})
     options = tags(with, without).flat_map(&:split)
-    system(environment, RbConfig.ruby, rspec, *options, *files) or abort
+    system({ **SAFE_COMPACTION, **environment }, RbConfig.ruby, rspec, *options, *files) or abort
   end
 
   def rspec = Gem.bin_path("rspec-core", "rspec")
