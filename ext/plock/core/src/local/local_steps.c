@@ -102,9 +102,11 @@ static void leave(plock_local_lease *lease, plock_ns now) {
  * PLOCK_OK, PLOCK_NOT_OWNER, or a failure of plock__local_leave or plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
-    const bool held = plock__local_still(lease, PLOCK__HELD),
-               valid = held && now < atomic_load(&map->claims[lease->claim].until);
-    if (held && !valid) plock__local_give_up_claim(map, lease->claim, now); /* it has expired */
+    const bool valid = plock__local_still(lease, PLOCK__HELD) &&
+                       now < atomic_load(&map->claims[lease->claim].until);
+    /* Asks again, because another thread may find the file lost at any time. */
+    const bool expired = !valid && plock__local_still(lease, PLOCK__HELD);
+    if (expired) plock__local_give_up_claim(map, lease->claim, now);
     if (valid && lease->operation == PLOCK__OP_RELEASES) release(lease, now);
     if (valid && lease->operation == PLOCK__OP_EXTENDS) extend(lease, now);
     if (valid && lease->operation == PLOCK__OP_DOWNGRADES) downgrade(lease, now);
