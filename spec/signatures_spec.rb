@@ -32,7 +32,6 @@ RSpec.describe "sig/plock.rbs", :databases do
       plock/status/table
       plock/testing/minitest
       plock/traces
-      plock/traces/recorder
       plock/store/advisory
       plock/store/database
       plock/store/memcached

@@ -60,6 +60,11 @@ module Plock
     def logger = @configuration&.logger
 
     # @api private
+    # @return [Hash{Symbol => Object}, nil] `log` of the configuration. Makes no configuration, so
+    #   that any thread can ask while {configure} runs
+    def log_settings = @configuration&.log
+
+    # @api private
     # @return [Configuration] the configuration of the default store, which need not be open
     def configuration
       @configuration ||= Configuration.new

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../plock"
+require_relative "traces/recorder"
 
 module Plock
   # OpenTelemetry spans for leases. plock itself does not load this file; a program that wants
@@ -40,7 +41,6 @@ module Plock
       #   is missing
       def start(tracer_provider: nil, root_spans: true, labels: true)
         load_gem
-        require_relative "traces/recorder"
         provider = tracer_provider || ::OpenTelemetry.tracer_provider
         recorder = Recorder.new(
           provider.tracer("plock", VERSION), root_spans: root_spans, labels: labels

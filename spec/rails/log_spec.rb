@@ -39,6 +39,16 @@ RSpec.describe "The log of an application of Rails" do
     expect(app.log).not_to include("example.org")
   end
 
+  it "makes no configuration, since another thread may be making one" do
+    output = told(<<~RUBY)
+      store = Plock.store
+      Plock.instance_variable_set(:@configuration, nil)
+      store.acquire("k", label: "import") { nil }
+      p Plock.instance_variable_get(:@configuration)
+    RUBY
+    expect([output, app.log]).to match(["nil\n", /acquired .*import/])
+  end
+
   it "has the colours of Rails, and marks slow waits and long holds" do
     app.configure("config.plock.log = { long_hold: 0 }")
     told(each_outcome)

@@ -50,6 +50,12 @@ module Plock
         nil
       end
 
+      # Like IO#putc; that of StringIO does not call {#write}.
+      def putc(character)
+        write(StringIO.new.tap { |whole| whole.putc(character) }.string)
+        character
+      end
+
       # A logger calls this when it is closed. It has no effect.
       def close = nil
 

@@ -32,7 +32,7 @@ module Plock
       private
 
       def write(event)
-        outcome = Logs::Outcome.of(event, **(Plock.configuration.log || Logs::DEFAULTS)) or return
+        outcome = Logs::Outcome.of(event, **(Plock.log_settings || Logs::DEFAULTS)) or return
 
         __send__(outcome.level) { line(outcome) }
       end

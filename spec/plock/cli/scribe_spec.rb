@@ -33,9 +33,10 @@ RSpec.describe Plock::CLI::Scribe do
         text.clear
         ($stderr << "c").printf("%02d", 7)
         $stderr.print("d")
+        $stderr.putc("ef")
         $stderr.sync = true unless $stderr.tty?
       end
-    ).to eq "a\n1\n\n\nbc07d"
+    ).to eq "a\n1\n\n\nbc07de"
   end
 
   it "returns the block's value, and puts the stream back even if the block raises" do
