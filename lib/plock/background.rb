@@ -29,6 +29,21 @@ module Plock
         raise unless over?
       end
 
+      # Runs the block on another thread, and waits for it. A signal handler that interrupts the
+      # caller can then run the same block: it waits for the other thread, and not for the code
+      # that it has interrupted.
+      #
+      # @return [Object] the block's value
+      def apart(&block)
+        thread =
+          begin
+            launch(&block)
+          rescue ThreadError
+            nil # there are too many threads
+          end
+        thread ? thread.value : yield
+      end
+
       # @return [Boolean] has the main thread ended? The process then ends as soon as the other
       #   threads have ended.
       def over? = !Thread.main.alive?

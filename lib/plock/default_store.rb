@@ -177,7 +177,16 @@ module Plock
 
     private
 
+    # Opens the default store on another thread, so that a signal handler can do the same while
+    # this call is not over. A given store, or one that a callable returns, is opened on the
+    # caller's thread, because it may depend on that thread.
     def open_default
+      return open_here if @configuration&.store || CHANGES.owned?
+
+      Background.apart { open_here }
+    end
+
+    def open_here
       inside = false
       CHANGES.hold do
         inside = true # from here on, a ThreadError comes from the application

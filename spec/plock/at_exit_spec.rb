@@ -63,6 +63,15 @@ RSpec.describe "At exit" do
     end
   end
 
+  it "is left out by exit!, which leaves the lease to its TTL, or to the death of the process" do
+    local = "local:#{Support::Supervisor.folder}/exit-at-once/locks"
+    [server.unix_url, local].each do |url|
+      program("store.acquire(key, ttl: 60) { exit! }", url)
+    end
+    held = [server.unix_url, local].map { |url| Plock::Store.open(url).status(key).held? }
+    expect(held).to eq([true, false])
+  end
+
   it "an undo that is still under way in the background is finished" do
     gate = proxy(server)
     gate.swallow(:reply, after: key, connections: 1)

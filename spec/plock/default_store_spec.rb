@@ -108,6 +108,31 @@ RSpec.describe Plock do
       end
     end
 
+    {
+      "the interrupted call opens it" => ["Configuration", "open"],
+      "the interrupted call compares secrets" => ["LocalNote", "lock"]
+    }.each do |moment, (name, method)|
+      it "acquires while #{moment}" do
+        program = <<~RUBY
+          require "plock"
+          Plock.configure { |c| c.url = ARGV[0] }
+          done = Queue.new
+          trap(:USR1) { done << (Plock.acquire("k") { :ran } rescue $!) }
+          once = [:USR1]
+          Plock::#{name}.prepend(
+            Module.new do
+              define_method(:#{method}) do |*given|
+                super(*given).tap { once.pop&.then { |signal| Process.kill(signal, Process.pid) } }
+              end
+            end
+          )
+          puts Plock.acquire("j") { :also }, done.pop
+        RUBY
+        local = "local:#{Support::Supervisor.folder}/handler-#{method}/locks"
+        expect(ruby(program, local)).to match(["also\nran\n", be_success])
+      end
+    end
+
     it "cannot be opened while it is being configured" do
       done = []
       described_class.configure do |c|
