@@ -27,10 +27,12 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
     discard(Support::Port.claim { |port| Support::Port.bound(port) }, :close).local_address.ip_port
   end
 
-  def through(*ports, **options)
+  def at(*ports, **options)
     places = ports.map { |port| "127.0.0.1:#{port}" }.join(",")
-    used(open_store("redis+cluster://#{places}", **options))
+    open_store("redis+cluster://#{places}", **options)
   end
+
+  def through(...) = used(at(...))
 
   it "needs any one of the nodes, whichever others are dead or silent", :timing, :slow do
     live = cluster.servers.first.port
@@ -68,20 +70,23 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
       .to raise_error(Plock::ConfigurationError, %r{127\.0\.0\.1:#{server.port}.*redis://})
   end
 
-  # With `wait: 0`, the call ends while the store still waits for the silent nodes. Its
-  # error must report the refusal nevertheless.
-  it "is refused if half of the nodes refuse it, even if the others are silent" do
+  # With `wait: 0`, the call ends while the store still waits for the silent nodes. With `wait: 3`,
+  # it gives up after `unavailable_timeout`, which ends before `connect_timeout` here. The errors
+  # must report the refusals nevertheless.
+  it "is refused if half of the nodes refuse it, even if the others are silent", :timing do
     alone, other = redis_server, redis_server
     [0, 0.5, 3].each do |wait|
-      expect { through(alone.port, silent, other.port, silent).acquire(key, wait:) { nil } }
+      store = at(alone.port, silent, other.port, silent, attempt_timeout: 1, connect_timeout: 2)
+      expect { store.acquire(key, wait:) { nil } }
         .to raise_error(Plock::ConfigurationError, %r{127\.0\.0\.1:#{alone.port}.*redis://})
     end
   end
 
-  it "names a node that refuses it, if more are silent" do
+  it "names a node that refuses it, if more are silent", :timing do
     alone = redis_server
-    [0, 0.5].each do |wait|
-      expect { through(silent, alone.port, silent).acquire(key, wait:) { nil } }
+    [0, 0.5, 3].each do |wait|
+      store = at(silent, alone.port, silent, attempt_timeout: 0.5, connect_timeout: 2)
+      expect { store.acquire(key, wait:) { nil } }
         .to raise_error(Plock::UnavailableError, %r{127\.0\.0\.1:#{alone.port}.*redis://})
     end
   end

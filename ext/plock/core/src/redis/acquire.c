@@ -262,6 +262,15 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
     return PLOCK_AGAIN;
 }
 
+/* Makes the last step of a call to which the server has been silent for too long. The deadline has
+ * passed, so the call reports what it waits for. A failure of an earlier attempt says more. */
+static plock_status last_step(plock_redis_lease *lease, const plock_value **answer,
+                              plock_interest *interest) {
+    if (lease->outage || lease->call.state == PLOCK__PAUSING) return plock__outage_silence(lease);
+    lease->call.deadline = lease->tried_at;
+    return plock__call_step(&lease->call, answer, interest, &lease->base.error);
+}
+
 static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *interest) {
     const plock_value *answer;
     plock_status status = plock__call_step(&lease->call, &answer, interest, &lease->base.error);
@@ -270,7 +279,7 @@ static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *
     const bool asks = lease->call.state != PLOCK__TAKING && lease->call.state != PLOCK__CONFIRMING;
     if (lease->call.state == PLOCK__CONFIRMING) plock__outage_end(lease);
     if (status == PLOCK_AGAIN && asks && plock__outage_too_long(lease, interest))
-        status = plock__outage_silence(lease);
+        status = last_step(lease, &answer, interest);
     lease->waits = status == PLOCK_AGAIN;
     if (lease->waits) return PLOCK_AGAIN;
     if (lease->waiter && plock_status_unreachable(status) && !plock__call_left(&lease->call))
