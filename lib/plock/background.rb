@@ -29,15 +29,15 @@ module Plock
         raise unless over?
       end
 
-      # Runs the block on another thread, and waits for it. A signal handler that interrupts the
-      # caller can then run the same block: it waits for the other thread, and not for the code
-      # that it has interrupted.
+      # Runs the block so that a signal handler can run the same block during this call. On the
+      # main thread, on which Ruby runs the handlers, another thread runs the block. The handler
+      # then waits for that thread, and not for the code that it has interrupted.
       #
       # @return [Object] the block's value
       def apart(&block)
         thread =
           begin
-            launch(&block)
+            launch(&block) if Thread.current == Thread.main
           rescue ThreadError
             nil # there are too many threads
           end

@@ -177,9 +177,9 @@ module Plock
 
     private
 
-    # Opens the default store on another thread, so that a signal handler can do the same while
-    # this call is not over. A given store, or one that a callable returns, is opened on the
-    # caller's thread, because it may depend on that thread.
+    # Opens the default store so that a signal handler can do the same while this call is not
+    # over. A given store, or one that a callable returns, is opened on the caller's thread,
+    # because it may depend on that thread.
     def open_default
       return open_here if @configuration&.store || CHANGES.owned?
 

@@ -75,6 +75,23 @@ RSpec.describe Plock do
       expect(stores.uniq.size).to be(1)
     end
 
+    # The logger may have a lock that the caller holds. Only on the main thread could a signal
+    # handler interrupt the call, so there another thread opens the store.
+    it "is opened on the thread of the caller, unless that is the main thread" do
+      ENV["PLOCK_URL"] = "redis://localhost:7000/3"
+      threads = []
+      allow(Plock::Store).to receive(:open).and_wrap_original do |open, *place, **options|
+        threads << Thread.current
+        open.call(*place, **options)
+      end
+      caller = background { described_class.store }.tap(&:join)
+      described_class.replace_store(nil)
+      described_class.store
+      expect(threads.map { |one| [one == caller, one == Thread.main] }).to eq(
+        [[true, false], [false, false]]
+      )
+    end
+
     # A thread inherits the interrupt mask of the thread that starts it. So if the callable ran with
     # interrupts masked, the threads that it starts could not be killed.
     it "is opened by a callable that can be interrupted, and whose threads can be killed" do
