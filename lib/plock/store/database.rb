@@ -178,16 +178,8 @@ module Plock
         single, shared = leases.partition { |lease| lease.share.nil? }
         return super if single.size < 2
 
-        names = single.to_h { |lease| [lease.token, lease.key] }
-        deadline = Clock.now + [@site.release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
-        begin
-          renewed =
-            @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
-        rescue UnavailableError
-          return super
-        end
-        renewed = renewed.to_h { |token| [token, true] }
-        done, others = single.partition { |lease| renewed[lease.token] }
+        renewed = @site.prolong_all(single, span) or return super
+        done, others = single.partition { |lease| renewed.include?(lease.token) }
         done.each { |lease| yield lease, true }
         super(others + shared, span)
       end

@@ -82,6 +82,18 @@ module Plock
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
 
+        # Renews exclusive leases in one statement.
+        #
+        # @return [Hash{String => true}, nil] the tokens of the renewed leases; nil: it failed
+        def prolong_all(leases, span)
+          names = leases.to_h { |lease| [lease.token, lease.key] }
+          deadline = Clock.now + [release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
+          ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
+            .to_h { |token| [token, true] }
+        rescue UnavailableError
+          nil
+        end
+
         # Releases a lease, and calls the key's first waiter. This takes one statement if the
         # database can do both in one.
         #
