@@ -142,8 +142,8 @@ module Parse
 
       private
 
-      # Ruby calls this only when an exception is raised. The application may or may not define
-      # the error.
+      # For a `rescue` clause: Ruby calls this only when an exception is raised. The application may
+      # or may not define Parse::Error::ConnectionError.
       def connection_errors
         defined?(::Parse::Error::ConnectionError) ? [::Parse::Error::ConnectionError] : []
       end

@@ -186,7 +186,7 @@ static void draining_releases_what_was_freed(void) {
     end();
 }
 
-/* --- failed releases that the program has seen, or has not seen --- */
+/* --- failed releases: the program has seen the failure, or has not seen it --- */
 
 static void a_release_that_failed_goes_on(void) {
     static const char *const FAILURES[] = {"-LOADING x\r\n", "-BUSY x\r\n", FAKE_SILENCE};

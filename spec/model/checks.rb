@@ -143,7 +143,7 @@ module Model
         !WAITS.include?(client.phase)
     end
 
-    # Is this the lock or place of a client that no longer uses its value?
+    # Does this lock or place have a value that the value's client no longer uses?
     def ghost?(place)
       return false if place.kept
 

@@ -133,7 +133,8 @@ RSpec.describe "At exit" do
     expect(output).not_to match(/plock|Plock/)
   end
 
-  # If an `ensure` raises, its exception replaces the kill that ran the `ensure`.
+  # When Ruby kills a thread, the thread's `ensure` clauses run. If one of them raises, its
+  # exception replaces the kill.
   it "a thread of plock's own ends with the process, whatever it raises meanwhile" do
     expect(program(<<~RUBY)).to match(["", be_success])
       inside = Queue.new

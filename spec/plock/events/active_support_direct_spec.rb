@@ -33,7 +33,7 @@ RSpec.describe "ActiveSupport::Notifications beside Plock::Locking::Direct" do
             STORE = Plock::Store.open(ADDRESS, logger: Logger.new(File::NULL))
             STORE.acquire("first of all") { nil } # now the secret is known to agree
 
-            # Calls that leave C raise.
+            # From now on, a call that C does not complete on its own raises an error.
             def forbid_ruby
               local = STORE.is_a?(Plock::LocalStore)
               (local ? %i[take_for take_all_for] : %i[take take_all]).each do |taking|

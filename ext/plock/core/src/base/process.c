@@ -63,13 +63,13 @@ static plock__child_handler handlers[12]; /* enough for all modules that have a 
 static unsigned handler_count;
 
 void plock__on_fork(plock__child_handler handler) {
-    plock__enter(); /* a fork holds the lock while it calls the handlers, so it never sees an
+    plock__enter(); /* a fork holds the mutex while it calls the handlers, so it never sees an
                      * incomplete list */
     handlers[handler_count++] = handler;
     plock__leave();
 }
 
-/* Takes the lock. After the fork, in_parent() or in_child() releases the lock. */
+/* Takes the mutex. After the fork, in_parent() or in_child() releases the mutex. */
 static void before_fork(void) {
     plock__enter();
     atomic_store(&forking, true);

@@ -13,13 +13,13 @@
 void plock__enter(void);
 void plock__leave(void);
 
-/* Counts one reference less, under the lock. Returns true if it was the last one. */
+/* Counts one reference less, under the mutex. Returns true if it was the last one. */
 bool plock__drop_reference(unsigned *references);
 
 /* A step is a change of leases, connections or pools. Every thread calls plock__begin_step before
  * each step, and plock__end_step after it. A fork waits until no thread is in a step, so that the
  * child finds the objects whole. Steps never nest, never contain a wait, and neither begin nor end
- * with the lock held. */
+ * with the mutex held. */
 void plock__begin_step(void);
 void plock__end_step(void);
 
@@ -27,9 +27,9 @@ void plock__end_step(void);
  * generation belongs to the parent, and this process must not use it. */
 unsigned plock__generation(void);
 
-/* Registers a handler that each forked child calls, with the lock held, to close descriptors and
+/* Registers a handler that each forked child calls, with the mutex held, to close descriptors and
  * forget threads. The runtime registers its handlers first. Each kind of store registers its own
- * handler when its first store is opened. Call plock__on_fork without the lock. The handlers run
+ * handler when its first store is opened. Call plock__on_fork without the mutex. The handlers run
  * through pthread_atfork, so they also run for forks that bypass Ruby's Process._fork, such as
  * daemon(3). */
 typedef void (*plock__child_handler)(void);

@@ -82,7 +82,7 @@ static plock_status prepare(const group *p, plock__local_wait_request *wait_requ
     for (size_t i = 0; i < p->count && !status; i++) {
         plock__local_uses(p->leases[i], plock__local_retain(p->map));
         status = plock__local_wait_request_of(p->leases[i], &wait_requests[i], rooms[i]);
-        /* if the process dies before it has all keys, no key must stay taken */
+        /* if the process dies before it has all keys, none of them may stay taken */
         wait_requests[i].at_least = 0;
         if (!status && (status = plock__local_prepare_watch(p->leases[i])))
             *error = p->leases[i]->base.error;

@@ -18,7 +18,7 @@
  * ahead of the waiter has ended. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND;
 
-enum { AT_A_TIME = 64 }; /* how many leases are reviewed before other threads may take the lock */
+enum { AT_A_TIME = 64 }; /* how many leases are reviewed before other threads may take the mutex */
 
 /* --- looks --- */
 
@@ -34,7 +34,7 @@ typedef struct looker {
     uint64_t serial;
 } looker;
 
-/* Does the chosen lease still have the claim with which it was chosen? Call with the lock held. */
+/* Does the chosen lease still have the claim with which it was chosen? Call with the mutex held. */
 static bool there(const plock__local_attendant *attendant, const looker *who) {
     return who->lease->registered && who->lease->map == attendant->map &&
            who->lease->serial == who->serial;
@@ -112,13 +112,13 @@ static void review(plock__local_map *map) {
         for (unsigned i = 0; i < AT_A_TIME && left > 0 && map->registered.first; i++, left--) {
             plock__local_examine(plock__local_rotate(map));
         }
-        plock__leave(); /* lets other threads take the lock */
+        plock__leave(); /* lets other threads take the mutex */
         plock__enter();
     }
     plock__leave();
 }
 
-/* Returns the first lease for which the attendant must look by now. Call with the lock held. */
+/* Returns the first lease for which the attendant must look by now. Call with the mutex held. */
 static looker next_looker(plock__local_map *map, plock_ns now) {
     plock__heap_entry *first = map->registered.looks.first;
     if (!first || now < first->at) return (looker){.lease = NULL};

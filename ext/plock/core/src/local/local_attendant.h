@@ -23,7 +23,7 @@ struct plock__local_attendant {
     plock_local_lease *told_by_several;
 };
 
-/* --- local_registered.c; with the lock held --- */
+/* --- local_registered.c; with the mutex held --- */
 
 /* How often the attendant reviews the leases. */
 extern const plock_ns PLOCK__LOCAL_IN_ANY_CASE;
@@ -56,7 +56,7 @@ void plock__local_visit(void);
 
 /* --- local_deaths.c --- */
 
-/* Does a watch notify the attendant when this process ends? Call with the lock held. */
+/* Does a watch notify the attendant when this process ends? Call with the mutex held. */
 bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process);
 
 /* Begins to watch for the end of any process, unless that watch exists. As long as this function
@@ -69,12 +69,12 @@ PLOCK_MUST_USE bool plock__local_watch_process(plock__local_attendant *attendant
                                                plock_ns now);
 
 /* Makes the attendant look on behalf of the lease when a watch reports the end of a process that is
- * in the outlook. plock__local_tell_no_more takes this back. Call with the lock held. */
+ * in the outlook. plock__local_tell_no_more takes this back. Call with the mutex held. */
 void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lease,
                        const plock__local_outlook *outlook);
 void plock__local_tell_no_more(plock_local_lease *lease);
 
-/* Ends all watches, because the attendant is about to be freed. Call with the lock held. */
+/* Ends all watches, because the attendant is about to be freed. Call with the mutex held. */
 void plock__local_end_watches(plock__local_attendant *attendant);
 
 #endif

@@ -12,7 +12,7 @@ struct plock__local_death_watch {
     plock__local_death_watch *next;    /* the next watch for the same place */
     plock_local_lease *told;           /* the leases for which the attendant must look when the
                                         * process ends */
-    plock__local_attendant *attendant; /* under the lock; NULL: no attendant needs this watch */
+    plock__local_attendant *attendant; /* under the mutex; NULL: no attendant needs this watch */
     unsigned generation;
     uint64_t process; /* ANY: the watch is for all processes */
     int fd;
@@ -21,7 +21,7 @@ struct plock__local_death_watch {
 /* No process has this id. */
 static const uint64_t ANY = 0;
 
-/* --- the leases that must look; with the lock held --- */
+/* --- the leases that must look; with the mutex held --- */
 
 void plock__local_tell_no_more(plock_local_lease *lease) {
     if (!lease->told) return;
@@ -45,7 +45,7 @@ static void tell_of_end(plock__local_death_watch *watch) {
     plock__worker_schedule(&watch->attendant->job);
 }
 
-/* --- the watches; with the lock held --- */
+/* --- the watches; with the mutex held --- */
 
 static plock__local_death_watch **watches_at(plock__local_attendant *attendant, uint64_t process) {
     return &attendant->watches[process % PLOCK__LOCAL_PROCESSES];

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static plock__local_map *maps; /* all maps of this process; under the lock */
+static plock__local_map *maps; /* all maps of this process; under the mutex */
 
 /* how long to wait for another process to make the file, or for a lost map to be closed */
 static const plock_ns TURN = 1 * PLOCK_SECOND;
@@ -116,7 +116,7 @@ typedef struct lost_maps {
     plock__local_unneeded unneeded; /* a map that was taken away from the stores */
 } lost_maps;
 
-/* Returns the map of this file, retained; NULL: there is no usable one. Call with the lock held.
+/* Returns the map of this file, retained; NULL: there is no usable one. Call with the mutex held.
  * Checks each map of the file, because the file may have been harmed since the last check. Gives up
  * the place in each lost map if possible, because no other process can replace the file before. */
 static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {

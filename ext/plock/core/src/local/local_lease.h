@@ -14,7 +14,7 @@
 enum { PLOCK__RENEWALS_PER_TTL = 3 };
 
 struct plock_local {
-    /* The fields up to `remade` are under the lock. */
+    /* The fields up to `remade` are under the mutex. */
     plock_local *next; /* the next store in this process's list */
     unsigned references;
     bool disconnected;
@@ -51,7 +51,7 @@ struct plock_local_lease {
     plock_lease base;
     plock_job job; /* renews the lease, or ends a claim that the program could not end */
     plock_local *store;
-    /* The map that has the claim, or NULL. Access requires the lock, unless the lease is a user of
+    /* The map that has the claim, or NULL. Access requires the mutex, unless the lease is a user of
      * the map (`uses`). */
     plock__local_map *map;
     uint32_t claim;
@@ -135,23 +135,23 @@ void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
  * claim. The lease keeps its reference to the map until the lease's job is off (PLOCK__JOB_OFF). */
 void plock__local_has_used(plock_local_lease *lease);
 
-/* References to a map that the caller must release without the lock. */
+/* References to a map that the caller must release without the mutex. */
 typedef struct plock__local_unneeded {
     plock__local_map *map;
     unsigned count;
 } plock__local_unneeded;
 
-/* The two halves of plock__local_has_used. Call the first one with the lock held, and the second
- * one without the lock. */
+/* The two halves of plock__local_has_used. Call the first one with the mutex held, and the second
+ * one without the mutex. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 
-/* Takes the map away from all stores, because they cannot use it any more. Call with the lock held.
- */
+/* Takes the map away from all stores, because they can no longer use it. Call with the mutex
+ * held. */
 plock__local_unneeded plock__local_retire(plock__local_map *map);
 
 /* Takes the map away from a lease that no longer needs it. Returns the map, which the caller must
- * release, or NULL if the lease needs its map or has none. Call with the lock held. */
+ * release, or NULL if the lease needs its map or has none. Call with the mutex held. */
 plock__local_map *plock__local_unused(plock_local_lease *lease);
 
 /* Gives up a reference to the store. Call this function within a step. */
@@ -236,7 +236,8 @@ void plock__local_give_waker_back(plock_local_lease *lease);
 /* Starts the attendant of the map, unless it is running. Returns PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_error *error);
 
-/* These functions add the lease to the attendant's list, and remove it. Call with the lock held. */
+/* These functions add the lease to the attendant's list, and remove it. Call with the mutex
+ * held. */
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 
@@ -249,7 +250,7 @@ void plock__local_has_turn(plock_local_lease *lease);
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
 
 /* If no lease or store needs the map any more, wakes the map's attendant, so that the attendant
- * ends. Call this function with the lock held, after a reference to the map has been given up. */
+ * ends. Call this function with the mutex held, after a reference to the map has been given up. */
 void plock__local_review(plock__local_map *map);
 
 /* --- local_watch.c --- */

@@ -17,7 +17,7 @@ static const plock_ns IDLE = 5 * PLOCK_SECOND;
 struct plock__local_lookout {
     plock_job job; /* first, so that the job has the lookout's address */
     unsigned generation;
-    plock__local_map *map; /* under the lock; NULL: the map is gone */
+    plock__local_map *map; /* under the mutex; NULL: the map is gone */
     plock_ns used_at;      /* when a lease last used the map; only the job uses this */
 };
 

@@ -148,7 +148,7 @@ void plock__local_make_readable(plock__local_map *map);
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
 /* Gives up this process's place in a lost file if the place would only prevent other processes from
- * replacing the file. Call with the lock held.
+ * replacing the file. Call with the mutex held.
  *
  * That is so if the file was truncated or written over: its claims no longer count, but the thread
  * that noticed this may not have given up the place yet. It is also so if the file is damaged, and
@@ -165,7 +165,7 @@ static inline bool plock__local_lost(const plock__local_map *map) {
 
 /* --- local_lookout.c --- */
 
-/* Ends the lookout of a map that is about to be freed. Call with the lock held. */
+/* Ends the lookout of a map that is about to be freed. Call with the mutex held. */
 void plock__local_dismiss_lookout(plock__local_map *map);
 
 /* --- local_place.c --- */

@@ -15,7 +15,7 @@ unsigned long plock__local_visited(void) { return atomic_exchange(&visited, 0); 
 void plock__local_visit(void) { atomic_fetch_add(&visited, 1); }
 #endif
 
-/* --- the registered leases; with the lock held --- */
+/* --- the registered leases; with the mutex held --- */
 
 static void append(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
@@ -83,7 +83,7 @@ void plock__local_unregister(plock_local_lease *lease) {
     plock__local_tell_no_more(lease);
 }
 
-/* --- changes of leases; with the lock held --- */
+/* --- changes of leases; with the mutex held --- */
 
 static void give_turn(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_WAITING) return;
@@ -121,7 +121,7 @@ void plock__local_examine(plock_local_lease *lease) {
         plock__local_look_at(lease, 0);
 }
 
-/* --- the same changes, for callers without the lock --- */
+/* --- the same changes, for callers without the mutex --- */
 
 void plock__local_has_turn(plock_local_lease *lease) {
     plock__enter();

@@ -25,7 +25,7 @@
  * lease expired. A release does not change LOST, so plock_lease_lost still returns true after the
  * release.
  *
- * plock__local_set_state makes every change. It runs with the lock held, or while no other thread
+ * plock__local_set_state makes every change. It runs with the mutex held, or while no other thread
  * knows the lease. */
 enum plock__local_lease_state {
     PLOCK__LEASE_NONE,
@@ -53,7 +53,7 @@ enum plock__local_lease_state {
  *           any but OFF         OFF         the map and the job's reference are released; also
  *                                           after a fork, or if no thread could run the job
  *
- * Only set_job in local_watch.c changes this state, with the lock held. */
+ * Only set_job in local_watch.c changes this state, with the mutex held. */
 enum plock__local_job_state {
     PLOCK__JOB_OFF,
     PLOCK__JOB_RENEWS,      /* Renews the lease, and reports its loss. */

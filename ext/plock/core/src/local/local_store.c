@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static plock_local *stores; /* all stores of this process; under the lock */
+static plock_local *stores; /* all stores of this process; under the mutex */
 
 static void start(void) { plock__on_fork(plock__local_in_child); }
 
@@ -160,7 +160,7 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
 
 /* When the last user of a lost map ends its use, the stores give up the map. If they kept the map,
  * and the file were put back in its place, this process would still count as alive in the file.
- * Call with the lock held. */
+ * Call with the mutex held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_unneeded unneeded = {.map = lease->map};
     const bool last = lease->uses && --lease->map->users == 0;

@@ -23,7 +23,7 @@ void plock__local_lease_release(plock_local_lease *lease) {
     if (plock__drop_reference(&lease->references)) plock__local_lease_destroy(lease);
 }
 
-/* Call with the lock held. */
+/* Call with the mutex held. */
 static void set_job(plock_local_lease *lease, enum plock__local_job_state state) {
     plock__local_assert_job(lease->job_state, state);
     lease->job_state = state;
@@ -40,7 +40,7 @@ static plock_ns until_of(const plock_local_lease *lease) {
 
 /* Renews the lease if a renewal is due, and returns true if it did. The claim lasts until its
  * process ends or until max_hold, so only the expiry that the program sees moves. Call with the
- * lock held. */
+ * mutex held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
@@ -50,7 +50,7 @@ static bool renew(plock_local_lease *lease, plock_ns now) {
     return true;
 }
 
-/* Stops watching the lease. Call with the lock held. */
+/* Stops watching the lease. Call with the mutex held. */
 static void stop(plock_local_lease *lease) {
     plock__later_leave(&lease->later);
     plock__local_unregister(lease);
@@ -59,7 +59,7 @@ static void stop(plock_local_lease *lease) {
     if (lease->job_state) plock__worker_schedule(&lease->job);
 }
 
-/* Records that the lease is lost. Returns true if the loss is new. Call with the lock held. */
+/* Records that the lease is lost. Returns true if the loss is new. Call with the mutex held. */
 static bool lose(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_HELD) return false;
     plock__local_set_state(lease, PLOCK__LEASE_LOST);
@@ -107,7 +107,7 @@ static plock_local_lease *lease_of(plock_later *later) {
 }
 
 /* Prepares the job. The job keeps a reference to the lease until the job is OFF again. Call with
- * the lock held. The caller must then submit the job. */
+ * the mutex held. The caller must then submit the job. */
 static void take_up(plock_local_lease *lease, enum plock__local_job_state state) {
     lease->references++;
     set_job(lease, state);

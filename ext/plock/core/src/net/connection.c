@@ -58,7 +58,7 @@ void plock__connection_leave_trail(plock_connection *connection, plock_trail *tr
     set_trail(connection, trail);
 }
 
-/* Must not be called with the lock held, because this function and the trail's `ends` take the
+/* Must not be called with the mutex held, because this function and the trail's `ends` take the
  * lock. */
 static void end_trail(plock_connection *connection, const plock_value *reply) {
     plock_trail *trail = connection->trail;

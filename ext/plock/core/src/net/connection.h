@@ -13,14 +13,14 @@ typedef struct plock_trail plock_trail;
 /* A request that was sent on a connection, although no caller waits for its reply. The next user of
  * the connection reads that reply before its own. */
 struct plock_trail {
-    /* Called once, without the lock. The reply is NULL if the connection is closed before the reply
-     * has come. */
+    /* Called once, without the mutex. The reply is NULL if the connection is closed before the
+     * reply has come. */
     void (*ends)(plock_trail *, const plock_value *reply);
     /* the key of the request; a later acquire of this key should use the same connection */
     plock_text key;
 };
 
-/* Returns true if the connection has a trail about this key. Call with the lock held. */
+/* Returns true if the connection has a trail about this key. Call with the mutex held. */
 bool plock__connection_trails(const plock_connection *connection, plock_text key);
 /* Returns false if no connection of this process has a trail. */
 bool plock__connections_trail(void);
@@ -45,7 +45,7 @@ struct plock_connection {
     size_t out_length, out_sent, out_room;
     unsigned awaited; /* the number of replies still to come */
     /* The trail whose reply comes next; NULL if the next reply is for the caller. Only the
-     * connection's user changes this field, with the lock held. */
+     * connection's user changes this field, with the mutex held. */
     plock_trail *trail;
     unsigned greeting;   /* one bit for each command of the greeting whose reply has not come yet */
     plock_error refusal; /* the error reply to AUTH, kept until the reply to HELLO */

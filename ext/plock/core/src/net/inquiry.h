@@ -31,7 +31,7 @@ typedef plock_status plock__answer_reader(plock_inquiry *inquiry, plock_question
  * closes the connections in the pool. */
 struct plock_inquiry {
     plock_config *config; /* for the connections */
-    /* where plock__inquiry_publish writes, under the lock; NULL if no caller reads it */
+    /* where plock__inquiry_publish writes, under the mutex; NULL if no caller reads it */
     plock_error *so_far;
     plock__asker *ask; /* NULL: a question ends when its connection is open */
     plock__answer_reader *read;

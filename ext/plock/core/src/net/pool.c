@@ -30,7 +30,7 @@ void plock__pool_clear(plock_pool *pool) {
     plock__leave();
 }
 
-/* --- the queue; with the lock held --- */
+/* --- the queue; with the mutex held --- */
 
 static plock_turns *queue_of(plock_pool *pool, const plock_turn *turn) {
     return turn->urgent ? &pool->urgent : &pool->ordinary;
@@ -56,7 +56,7 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
 }
 
 /* Hands a connection, or the room for one (NULL), to the first caller in the queue. Wakes the
- * caller with the lock held, because the turn may be gone once the lock is released. Returns false
+ * caller with the mutex held, because the turn may be gone once the lock is released. Returns false
  * if the queue is empty. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;

@@ -69,7 +69,7 @@ PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection 
                                              plock_turn *turn, plock_interest *interest);
 /* Returns an idle connection without a trail, on which a request can be sent at once, or NULL. */
 plock_connection *plock__pool_take_idle(plock_pool *pool);
-/* Takes this connection if it is idle. Call with the lock held. */
+/* Takes this connection if it is idle. Call with the mutex held. */
 bool plock__pool_take_this(plock_pool *pool, plock_connection *connection);
 void plock__pool_add(plock_pool *pool, plock_connection *connection);
 void plock__pool_give_room(plock_pool *pool);

@@ -17,7 +17,7 @@
 typedef int name_service(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static name_service *service = getaddrinfo;
 
-/* One call of getaddrinfo, or of a finder. The resolver thread shares it, under the lock, with all
+/* One call of getaddrinfo, or of a finder. The resolver thread shares it, under the mutex, with all
  * callers that wait for it. */
 struct plock_lookup {
     plock_lookup *next; /* in the list of running lookups */
@@ -36,7 +36,7 @@ struct plock_lookup {
     plock_config *config; /* for `find` */
 };
 
-/* The running lookups, under the lock. At most one runs for each name, so a name whose resolution
+/* The running lookups, under the mutex. At most one runs for each name, so a name whose resolution
  * hangs costs only one thread. */
 static plock_lookup *running;
 
@@ -115,7 +115,7 @@ bool plock__same_server(const plock_addresses *one, const plock_addresses *other
     return false;
 }
 
-/* Call with the lock held. */
+/* Call with the mutex held. */
 static void note(plock_resolver *resolver, const plock_addresses *found) {
     const bool moved = *resolver->found.host && !plock__same_server(&resolver->found, found);
     resolver->found = *found;
@@ -180,7 +180,7 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
 }
 
 /* Returns the lookups of this process. In a child, forgets those of the parent's threads, which
- * would never end. Call with the lock held. */
+ * would never end. Call with the mutex held. */
 static plock_lookup *running_here(void) {
     if (running && running->generation != plock__generation()) running = NULL;
     return running;

@@ -30,7 +30,7 @@ typedef struct plock_addresses {
 /* Finds the addresses without resolving the host of the resolver, for example by asking sentinels.
  * It runs on the resolver thread, and may block for up to the config's connect_timeout. `known` has
  * the addresses that the finder found last, or the host "" if it has found none yet. While the
- * finder runs, it may write an error into *so_far, under the lock, for callers whose deadline is
+ * finder runs, it may write an error into *so_far, under the mutex, for callers whose deadline is
  * sooner. */
 typedef plock_status plock__finder(plock_config *config, const plock_addresses *known,
                                    plock_addresses *found, plock_error *so_far, plock_error *error);
@@ -42,10 +42,10 @@ typedef struct plock_resolver {
     const char *host, *port; /* NULL if there is a finder */
     plock__finder *find;     /* NULL: getaddrinfo resolves the host */
     plock_config *config;    /* for `find` */
-    /* Called with the lock held when the finder has found a different server. May be NULL. */
+    /* Called with the mutex held when the finder has found a different server. May be NULL. */
     void (*moved)(void *of);
     void *of;              /* for `moved` */
-    plock_addresses found; /* the addresses that the finder found last; under the lock */
+    plock_addresses found; /* the addresses that the finder found last; under the mutex */
 } plock_resolver;
 
 /* Do the two have an address in common, or did a finder give them the same host and port? */

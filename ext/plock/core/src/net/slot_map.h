@@ -28,8 +28,8 @@ bool plock__same_node(const plock_node_name *one, const plock_node_name *other);
 
 /* Asks nodes of the cluster for the map, until one of them has answered: the first node and, after
  * a short time or a failure, also the next one, and so on. May block for up to the config's
- * connect_timeout. `map` must be all zeros. Writes the failure so far into *so_far, under the lock,
- * for callers whose deadline is sooner. Returns PLOCK_OK, or the failure of one of the nodes
+ * connect_timeout. `map` must be all zeros. Writes the failure so far into *so_far, under the
+ * mutex, for callers whose deadline is sooner. Returns PLOCK_OK, or the failure of one of the nodes
  * (plock__inquiry_failure says which one). */
 PLOCK_MUST_USE plock_status plock__ask_for_slots(plock_config *config, const plock_node_name *nodes,
                                                  unsigned count, plock_slot_map *map,

@@ -49,7 +49,7 @@ plock_transport *plock__tls_transport(const plock_config *config, plock_resolver
 /* Returns the context for all connections with this config. The config keeps it. The first call
  * reads the certificates, because they may be unreadable later. If that fails, the next call reads
  * them again. Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. Must not be called with the
- * lock held. */
+ * mutex held. */
 PLOCK_MUST_USE plock_status plock__tls_context(struct ssl_ctx_st **context, plock_config *config,
                                                plock_error *error);
 

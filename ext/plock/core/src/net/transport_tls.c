@@ -174,7 +174,7 @@ static plock_status make_context(SSL_CTX **out, const plock_config *config, ploc
     return leave(status);
 }
 
-/* Reads the certificates without the lock, because that takes milliseconds. If several threads do
+/* Reads the certificates without the mutex, because that takes milliseconds. If several threads do
  * so at once, all use the context of the first thread that succeeds. */
 plock_status plock__tls_context(SSL_CTX **context, plock_config *config, plock_error *error) {
     SSL_CTX *made = NULL;

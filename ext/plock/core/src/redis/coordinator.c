@@ -11,9 +11,9 @@
  * but the next waiter may come soon, and then finds the channel open. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
-static plock_coordinator *coordinators; /* the coordinators of this process; under the lock */
+static plock_coordinator *coordinators; /* the coordinators of this process; under the mutex */
 
-/* --- the wait queues, with the lock held --- */
+/* --- the wait queues, with the mutex held --- */
 
 /* Makes all waiters ask for their places again. While the channel was closed, the server could not
  * notify this process, and may have removed its waiters from the queue. Even a waiter that has a
@@ -97,7 +97,7 @@ static void channel_failed(plock_coordinator *coordinator, const plock_error *er
     plock__leave();
 }
 
-/* Call with the lock held. */
+/* Call with the mutex held. */
 static bool needed(const plock_coordinator *coordinator) {
     return coordinator->queues.first || coordinator->watches;
 }

@@ -37,16 +37,16 @@ struct plock_coordinator {
     unsigned routes_seen;
 };
 
-/* Returns the coordinator that has the wait queue. Call with the lock held. */
+/* Returns the coordinator that has the wait queue. Call with the mutex held. */
 static inline plock_coordinator *plock__coordinator_among(const plock_wait_queue *queue) {
     return PLOCK__CONTAINER(plock_coordinator, queues, queue->among);
 }
 
 /* Must be called after a waiter or a watch for the key was added. If another node serves the key
- * now, makes the coordinator check where each of its own keys belongs. Call with the lock held. */
+ * now, makes the coordinator check where each of its own keys belongs. Call with the mutex held. */
 void plock__coordinator_places(plock_coordinator *coordinator, plock_text key);
 
-/* Finds the node's coordinator, or makes one. Returns PLOCK_OK with the lock held, or
+/* Finds the node's coordinator, or makes one. Returns PLOCK_OK with the mutex held, or
  * PLOCK_NO_MEMORY or PLOCK_CRYPTO without it. If *start is not NULL, the caller passes it to
  * plock__coordinator_start after releasing the lock. */
 PLOCK_MUST_USE plock_status plock__coordinator_find(plock_node *node,
@@ -54,10 +54,10 @@ PLOCK_MUST_USE plock_status plock__coordinator_find(plock_node *node,
                                                     plock_coordinator **start, plock_error *error);
 void plock__coordinator_start(plock_coordinator *coordinator);
 
-/* Makes the node's coordinator check whether it is still needed. Call with the lock held. */
+/* Makes the node's coordinator check whether it is still needed. Call with the mutex held. */
 void plock__coordinator_review(plock_node *node);
 
-/* Makes the coordinator step by the time `by`. Call with the lock held. */
+/* Makes the coordinator step by the time `by`. Call with the mutex held. */
 void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by);
 
 void plock__coordinators_in_child(void);

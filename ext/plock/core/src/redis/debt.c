@@ -29,7 +29,7 @@ struct plock_collector {
 
 static plock_debts *indebted; /* the debts of the nodes for which this process has collectors */
 
-/* --- lists, with the lock held --- */
+/* --- lists, with the mutex held --- */
 
 static void append(plock_debts *debts, plock_debt *debt) {
     debt->next = NULL;
@@ -99,7 +99,7 @@ static void unlink_collector(plock_debts *debts, plock_collector *collector) {
     debts->resume_at = 0;
 }
 
-/* --- without the lock --- */
+/* --- without the mutex --- */
 
 static void settle_all(plock_debt *list, plock_status status) {
     while (list) {

@@ -35,7 +35,7 @@ typedef struct plock_debts {
 
 /* Takes over the debt, which must keep the store alive until `settle` is called. If there are too
  * many debts, memory runs out, or no thread can be started, the debt ends at once with a failure,
- * and nothing is sent. Do not call with the lock held. */
+ * and nothing is sent. Do not call with the mutex held. */
 void plock__debt_submit(plock_node *node, plock_debt *debt);
 
 /* Ends the current pauses, because the process is about to end. */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Call with the lock held. */
+/* Call with the mutex held. */
 static void moved(void *of) {
     plock_node *node = of;
     node->moved_in = ++node->pool.epoch;

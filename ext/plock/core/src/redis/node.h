@@ -23,8 +23,8 @@ struct plock_node {
     plock_config *config;
     plock_resolver resolver;
     plock_pool pool;
-    plock_debts debts;                        /* under the lock */
-    _Atomic(plock_coordinator *) coordinator; /* NULL: none; changed under the lock */
+    plock_debts debts;                        /* under the mutex */
+    _Atomic(plock_coordinator *) coordinator; /* NULL: none; changed under the mutex */
     /* when this process last saw a lock held by a process that does not notify waiters; 0: never */
     _Atomic plock_ns older_seen_at;
     _Atomic plock_ns reached_at; /* roughly when the last answered request was sent; 0: never */
@@ -32,7 +32,7 @@ struct plock_node {
     atomic_uint known_scripts;
     /* calls use Redis functions (FCALL), because the Redis user may not run scripts */
     atomic_bool functions;
-    /* the pool's epoch that began when the node last moved to another server; under the lock */
+    /* the pool's epoch that began when the node last moved to another server; under the mutex */
     unsigned moved_in;
     /* a server has said that it is no primary, and no primary has answered since */
     atomic_bool astray;
@@ -51,7 +51,7 @@ void plock__node_release(plock_node *node);
 
 /* Records a failure as "URL: what happened", and returns the status. With sentinels, the URL names
  * no server, so the primary's address follows it. connection: leads to the primary that failed, or
- * NULL if no primary is known to have failed. Do not call with the lock held. */
+ * NULL if no primary is known to have failed. Do not call with the mutex held. */
 PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, const plock_connection *connection,
                                              plock_status status, const char *what,
                                              plock_error *error);
@@ -68,16 +68,16 @@ bool plock__node_knew(const plock_node *node, unsigned script);
 
 /* Must be called when another server may be the primary now. Existing connections are not used any
  * more. The coordinator opens its channel again, makes all waiters ask again, and has all watched
- * leases checked. Do not call with the lock held. */
+ * leases checked. Do not call with the mutex held. */
 void plock__node_moved(plock_node *node);
 
 /* Notes that a primary has answered on this connection. If this is the first such answer since a
  * server said that it was not a primary, replaces all connections. Those that were opened between
- * that refusal and this answer may lead to the old server. Do not call with the lock held. */
+ * that refusal and this answer may lead to the old server. Do not call with the mutex held. */
 void plock__node_served(plock_node *node, const plock_connection *connection);
 
 /* Was this connection made before the node last moved to another server? A broken or silent
- * connection does not count as a move. Call with the lock held. */
+ * connection does not count as a move. Call with the mutex held. */
 bool plock__node_left(const plock_node *node, const plock_connection *connection);
 
 /* Notes that the server has answered a request that was sent at `moment`. */

@@ -33,8 +33,9 @@ void plock__redirect_renew(plock_call *call);
 PLOCK_MUST_USE plock_status plock__redirect_step(plock_call *call, plock_interest *interest,
                                                  plock_error *error);
 
-/* If the cluster has named another node, or does not serve the key at the moment, makes the call
- * continue and returns true. Returns false for another status, or if the call has no time left. */
+/* If the status says that the cluster named another node, or that it does not serve the key at the
+ * moment, makes the call continue and returns true. Returns false for any other status, or if the
+ * call has no time left. */
 bool plock__redirect_follow(plock_call *call, plock_status status);
 
 /* Handles a failed call. Has the map loaded again if the failure may mean that the map is wrong.

@@ -17,7 +17,7 @@ static plock_routes *routes_of(const plock_coordinator *coordinator) {
     return coordinator->node->store->routes;
 }
 
-/* --- with the lock held --- */
+/* --- with the mutex held --- */
 
 static plock_text key_of(const plock_wait_queue *queue) {
     return plock__text(queue->key, queue->length);
@@ -174,7 +174,7 @@ plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now) {
     while (!seen && !settle(coordinator, &target)) {
         plock_coordinator *to, *start;
         plock_error ignored;
-        /* plock__coordinator_find leaves the lock held */
+        /* plock__coordinator_find leaves the mutex held */
         if (plock__coordinator_find(target, &to, &start, &ignored)) return plock_after(now, RETRY);
         plock_wait_queue *empty = NULL;
         move_all(coordinator, to, &empty);

@@ -8,24 +8,24 @@
 #include "redis/coordinator.h"
 
 /* Moves the waiters and watches that belong to other nodes now. Returns PLOCK_NEVER, or after a
- * failure the time to try again. Call in the worker thread, without the lock. */
+ * failure the time to try again. Call in the worker thread, without the mutex. */
 plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now);
 
 /* Chooses a new tag for the channel's name if the node does not serve the slot of the present tag.
- * Call in the worker thread, without the lock. */
+ * Call in the worker thread, without the mutex. */
 void plock__reroute_tag(plock_coordinator *coordinator);
 
 /* Finds the waiter that a message on the coordinator's channel is for. Returns NULL if this process
  * has no such waiter. Also returns NULL if the waiter's own coordinator receives the same message,
  * so that only that coordinator acts on it. Sets *elsewhere to true if another coordinator has the
- * waiter, or may have it. Call with the lock held. */
+ * waiter, or may have it. Call with the mutex held. */
 plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
                                   const plock_message *message, bool *elsewhere);
 
-/* Notifies the watches of a lease that was broken. Call with the lock held. */
+/* Notifies the watches of a lease that was broken. Call with the mutex held. */
 void plock__reroute_break(const plock_coordinator *coordinator, const plock_message *message);
 
-/* Gives the channel of a new coordinator the id of its store, and a tag. Call with the lock held.
+/* Gives the channel of a new coordinator the id of its store, and a tag. Call with the mutex held.
  */
 void plock__reroute_name(plock_coordinator *coordinator);
 

@@ -10,14 +10,14 @@ bool plock__is_no_server(const plock_node *node) {
 
 /* --- nodes --- */
 
-/* Works with or without the lock held, because the list only grows, and its nodes do not change. */
+/* Works with or without the mutex, because the list only grows, and its nodes do not change. */
 static plock_node *find(const plock_routes *routes, const plock_node_name *name) {
     plock_node *node = atomic_load(&routes->first);
     while (node && !plock__same_node(&node->name, name)) node = atomic_load(&node->next);
     return node;
 }
 
-/* Call with the lock held. */
+/* Call with the mutex held. */
 static void append(plock_routes *routes, plock_node *node) {
     node->number = routes->count++;
     if (routes->last)

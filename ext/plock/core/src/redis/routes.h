@@ -23,19 +23,19 @@ typedef struct plock_load plock_load;
 typedef struct plock_trim plock_trim;
 
 struct plock_routes {
-    _Atomic(plock_node *) slots[PLOCK__SLOTS]; /* NULL: not known; changed under the lock */
-    plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last set the route; 0: never; under the lock */
-    plock_ns last_moved_at;          /* the latest of these times; under the lock */
-    /* the nodes, in the order of their numbers; changed under the lock, read without it */
+    _Atomic(plock_node *) slots[PLOCK__SLOTS]; /* NULL: not known; changed under the mutex */
+    plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last set the route; 0: never; under the mutex */
+    plock_ns last_moved_at;          /* the latest of these times; under the mutex */
+    /* the nodes, in the order of their numbers; changed under the mutex, read without it */
     _Atomic(plock_node *) first;
     plock_node *last;
     unsigned count;
     atomic_uint version; /* grows when the route of a slot changes */
     atomic_bool mapped;  /* a map has been loaded */
-    plock_load *running; /* under the lock; NULL: no load is running */
-    plock_trim *trim;    /* under the lock; NULL: none */
-    plock_ns loaded_at;  /* when the last load began; under the lock */
-    unsigned turn;       /* which node the next load asks first; under the lock */
+    plock_load *running; /* under the mutex; NULL: no load is running */
+    plock_trim *trim;    /* under the mutex; NULL: none */
+    plock_ns loaded_at;  /* when the last load began; under the mutex */
+    unsigned turn;       /* which node the next load asks first; under the mutex */
 };
 
 void plock__routes_free(plock_store *store);
@@ -44,7 +44,7 @@ void plock__routes_free(plock_store *store);
 void plock__routes_leave_load(plock_routes *routes);
 
 /* Must be called after the route of a slot has changed. Makes the coordinators check where their
- * waiters and watches belong. Call with the lock held. */
+ * waiters and watches belong. Call with the mutex held. */
 void plock__routes_changed(plock_store *store);
 
 /* Returns the node that the request goes to, which is the node of its first key's slot. For a
@@ -56,10 +56,10 @@ plock_node *plock__route(plock_store *store, const plock_request *request);
 bool plock__is_no_server(const plock_node *node);
 
 /* Finds the node with this name, or makes it. Returns NULL if memory runs out, or if there are too
- * many nodes. Do not call with the lock held. */
+ * many nodes. Do not call with the mutex held. */
 plock_node *plock__routes_node(plock_store *store, const plock_node_name *name);
 
-/* Has the store met as many nodes as it can? Do not call with the lock held. */
+/* Has the store met as many nodes as it can? Do not call with the mutex held. */
 bool plock__routes_full(const plock_store *store);
 
 /* Notes that a node has named `to` as the node of the slot. For the next second, a newly loaded map
@@ -79,11 +79,11 @@ void plock__routes_doubt(plock_store *store);
 
 /* Like plock__routes_doubt, for a node that cannot be reached, or does not serve its slots. The
  * next map may change the routes of these slots even if MOVED has set them within the last second.
- * Do not call with the lock held. */
+ * Do not call with the mutex held. */
 void plock__routes_distrust(plock_node *node);
 
 /* Begins or joins a load, which the caller awaits with plock__routes_await. Returns NULL if the map
- * is at most 100 ms old, or if no load can begin. Do not call with the lock held. */
+ * is at most 100 ms old, or if no load can begin. Do not call with the mutex held. */
 plock_load *plock__routes_renew(plock_store *store);
 
 /* Waits for *load. If *load is NULL, waits for the store's first map. Returns PLOCK_AGAIN and the

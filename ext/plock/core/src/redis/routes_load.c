@@ -23,7 +23,7 @@ static const plock_ns MAP_LAGS = PLOCK_SECOND;
 enum { SEEDS_ASKED = 4 };
 
 /* One load of the map. Its thread and all callers that wait for the load share it, and count their
- * references under the lock. */
+ * references under the mutex. */
 struct plock_load {
     unsigned references, generation;
     plock_ns pause; /* The load waits this long before it asks. */

@@ -10,7 +10,7 @@ enum { PLOCK__LOOKING_SLOTS = 256 };
 typedef struct plock_routes plock_routes;
 
 struct plock_store {
-    unsigned references; /* under the lock */
+    unsigned references; /* under the mutex */
     unsigned attendants; /* how many of the references belong to coordinators and other jobs */
     plock_config *config;
     plock_node node;
@@ -37,14 +37,14 @@ plock_node *plock__store_nodes(plock_store *store, const plock_node *after);
 void plock__store_use(plock_store *store);
 
 /* Makes all coordinators, and the job of trim.h, check whether the store still needs them. Call
- * with the lock held. */
+ * with the mutex held. */
 void plock__store_review(plock_store *store);
 
 /* Take a reference for a coordinator or a failover job, and give one back. */
 plock_node *plock__store_attend(plock_node *node);
 void plock__store_unattend(plock_node *node);
 
-/* Is the store used only by jobs now, and no longer by the program? Call with the lock held. */
+/* Is the store used only by jobs now, and no longer by the program? Call with the mutex held. */
 bool plock__store_unused(const plock_store *store);
 
 /* Take a reference, and give one back. Outside a step, callers use plock_store_close instead of

@@ -13,9 +13,9 @@ static const plock_ns LOOKS_EVERY = 20 * PLOCK_MILLISECOND;
 typedef struct trailing {
     plock_trail trail; /* first, so that the trail has the address of `trailing` */
     plock_later later;
-    struct trailing *next, *previous; /* under the lock */
-    plock_connection *connection;     /* under the lock; NULL: the trail has ended */
-    unsigned references; /* under the lock: one for the trail, one for each thread at work */
+    struct trailing *next, *previous; /* under the mutex */
+    plock_connection *connection;     /* under the mutex; NULL: the trail has ended */
+    unsigned references; /* under the mutex: one for the trail, one for each thread at work */
     unsigned generation;
     plock_script_id script;
     plock_ns silent_at; /* the server must have answered by this time */
@@ -23,11 +23,11 @@ typedef struct trailing {
     plock_redis_lease *lease;
 } trailing;
 
-static trailing *all; /* of this process, under the lock */
+static trailing *all; /* of this process, under the mutex */
 
 static trailing *of(plock_later *later) { return PLOCK__CONTAINER(trailing, later, later); }
 
-/* --- the list, with the lock held --- */
+/* --- the list, with the mutex held --- */
 
 static void insert(trailing *t, plock_connection *connection) {
     t->connection = connection;

@@ -13,7 +13,7 @@ struct plock_trim {
     unsigned generation;
 };
 
-/* --- with the lock held --- */
+/* --- with the mutex held --- */
 
 static unsigned count_open(plock_store *store) {
     unsigned count = 0;

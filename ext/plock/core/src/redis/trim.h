@@ -7,10 +7,10 @@
 #include "redis/store.h"
 
 /* Must be called after a connection has been made. Starts the job if it is needed. If memory runs
- * out, nothing happens, and the next connection tries again. Do not call with the lock held. */
+ * out, nothing happens, and the next connection tries again. Do not call with the mutex held. */
 void plock__trim_attend(plock_store *store);
 
-/* Makes the job check whether the store still needs it. Call with the lock held. */
+/* Makes the job check whether the store still needs it. Call with the mutex held. */
 void plock__trim_review(plock_store *store);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #ifdef PLOCK_TESTING
-static unsigned long visited; /* under the lock */
+static unsigned long visited; /* under the mutex */
 
 unsigned long plock__wait_queue_visited(void) {
     const unsigned long before = visited;

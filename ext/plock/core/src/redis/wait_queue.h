@@ -1,6 +1,6 @@
 /* The wait queue: the waiters of this process for one lock, in order, and the time of the next
  * look. In a look, a resting waiter asks the server for the lock again, although no message has
- * announced its turn. The wait queue sends no requests. Its functions require the lock. */
+ * announced its turn. The wait queue sends no requests. Its functions require the mutex. */
 #ifndef PLOCK__QUEUE_H
 #define PLOCK__QUEUE_H
 
@@ -39,10 +39,10 @@ struct plock_wait_queue {
     char key[];
 };
 
-/* Returns NULL if memory runs out. Does not require the lock. */
+/* Returns NULL if memory runs out. Does not require the mutex. */
 plock_wait_queue *plock__wait_queue_new(plock_text key);
 
-/* Frees a list of wait queues that no coordinator has. Does not require the lock. */
+/* Frees a list of wait queues that no coordinator has. Does not require the mutex. */
 void plock__wait_queues_free(plock_wait_queue *list);
 
 /* Add a queue to a coordinator's queues, and remove a queue from them. */

@@ -71,7 +71,7 @@ void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state) {
     plock__wait_queue_note(waiter);
 }
 
-/* --- in the wait queue, with the lock held --- */
+/* --- in the wait queue, with the mutex held --- */
 
 bool plock__waiter_inherited(const plock_waiter *waiter) {
     return waiter->generation != plock__generation();
@@ -196,7 +196,7 @@ static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
 }
 
 /* Puts the waiter into the wait queue for its key. If there is none yet, *spare becomes that wait
- * queue, and *spare is set to NULL. Call with the lock held. */
+ * queue, and *spare is set to NULL. Call with the mutex held. */
 static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
                          plock_coordinator *coordinator, const plock_redis_lease *lease,
                          const plock_place *place, bool follows) {

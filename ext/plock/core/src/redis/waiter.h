@@ -195,29 +195,29 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
 
 /* --- for the coordinator and the wait queue --- */
 
-/* Calls the waiter. turn: its turn has come. Call with the lock held. Returns whether the caller
- * must submit the waiter's job after releasing the lock. */
+/* Calls the waiter. turn: its turn has come. Call with the mutex held. Returns whether the caller
+ * must submit the waiter's job after releasing the mutex. */
 bool plock__waiter_call(plock_waiter *waiter, bool turn);
 
-/* Makes a waiter that does not rest ask again after the request under way. Call with the lock held.
- */
+/* Makes a waiter that does not rest ask again after the request under way. Call with the mutex
+ * held. */
 void plock__waiter_call_later(plock_waiter *waiter);
 
 /* Notes that the server cannot be reached. The server has received no request of the waiter that
  * may still be executed, so the waiter keeps waiting. since: when the server began to owe an
- * answer. Call with the lock held. */
+ * answer. Call with the mutex held. */
 void plock__waiter_unreached(plock_waiter *waiter, const plock_error *error, plock_ns since);
 
 /* Notes that the server has not answered this waiter since the time `since`. The server may not
  * answer the other waiters in the queue either. So their wait for the server also begins at
- * `since`, and they must ask again. Call with the lock held. */
+ * `since`, and they must ask again. Call with the mutex held. */
 void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *error,
                                plock_ns since);
 
 /* The error of a waiter that fails because no coordinator can call it any more. */
 extern const plock_error PLOCK__WAITING_ENDED;
 
-/* Ends the wait with a failure. Call with the lock held. */
+/* Ends the wait with a failure. Call with the mutex held. */
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);
 
 /* Passes on a turn that came for a waiter unknown to this process. */

@@ -63,7 +63,7 @@ static void begin_watching(plock_later *later) {
 }
 
 /* Sets the time at which an automatic watch begins its work, before the next renewal is due.
- * Requires the lock. */
+ * Call with the mutex held. */
 static void set_date(plock_watch *watch, plock_ns now) {
     plock__later_by(&watch->later, plock__later_than(now, watch->renew_at));
 }
@@ -103,7 +103,7 @@ void plock__watch_release(plock_watch *watch) {
     plock__free(watch);
 }
 
-/* Call with the lock held. */
+/* Call with the mutex held. */
 static void link_watch(plock_coordinator *coordinator, plock_watch *watch) {
     watch->next = coordinator->watches;
     watch->link = &coordinator->watches;
@@ -122,7 +122,7 @@ static void unlink_watch(plock_watch *watch) {
 
 static plock_status listen_for(plock_watch *watch, plock_error *error) {
     plock_coordinator *coordinator, *start;
-    /* on success, this returns with the lock held */
+    /* on success, this returns with the mutex held */
     const plock_status status =
         plock__coordinator_find(current_node(watch), &coordinator, &start, error);
     if (status) return status;
@@ -180,7 +180,7 @@ void plock__watch_pause(plock_watch *watch, plock_ns valid_until) {
     plock__leave();
 }
 
-/* Requires the lock. */
+/* Call with the mutex held. */
 static void go_on(plock_watch *watch) {
     watch->paused = false;
     watch->epoch++;
@@ -277,7 +277,7 @@ void plock__watch_doubt(plock_watch *watches) {
 
 /* --- in the worker thread --- */
 
-/* The watch's next task. `decide` chooses it under the lock, because other threads change the
+/* The watch's next task. `decide` chooses it under the mutex, because other threads change the
  * fields on which it depends. */
 enum task { REST, STOP, LOSE, RENEW, CHECK };
 

@@ -98,17 +98,17 @@ void plock__watch_end(plock_watch *watch);
  */
 plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost);
 
-/* The coordinator calls these with the lock held: plock__watch_broken when the server has reported
+/* The coordinator calls these with the mutex held: plock__watch_broken when the server has reported
  * a break, and plock__watch_doubt when the channel was closed and a report may have been missed. */
 void plock__watch_broken(const plock__index *watches, plock_text key, plock_text value);
 void plock__watch_doubt(plock_watch *watches);
 
-/* Makes another coordinator listen for the watch. Call with the lock held. */
+/* Makes another coordinator listen for the watch. Call with the mutex held. */
 struct plock_coordinator;
 void plock__watch_move(plock_watch *watch, struct plock_coordinator *to);
 
 /* Tells these watches that their coordinator has ended, and no longer listens for them. Call with
- * the lock held. */
+ * the mutex held. */
 void plock__watch_forsake(plock_watch *watches);
 
 #endif

@@ -28,7 +28,7 @@ plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
     return halfway < latest ? halfway : latest;
 }
 
-/* --- the list; with the lock held --- */
+/* --- the list; with the mutex held --- */
 
 void plock__later_leave(plock_later *later) {
     if (!later->listed) return;

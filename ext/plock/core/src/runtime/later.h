@@ -15,21 +15,21 @@ typedef struct plock_later plock_later;
 struct plock_later {
     bool listed;
     plock__heap_entry date; /* in the heap if the entry has a date */
-    /* called with the lock held, right before `begin`; takes a reference, so that the entry stays
+    /* called with the mutex held, right before `begin`; takes a reference, so that the entry stays
      * alive during `begin` */
     void (*keep)(plock_later *);
-    void (*begin)(plock_later *); /* called in the worker thread or a follower, without the lock */
+    void (*begin)(plock_later *); /* called in the worker thread or a follower, without the mutex */
 };
 
 /* Adds the entry to the list, without a date, and makes sure that a thread exists to begin the
  * work. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_DESCRIPTORS. */
 PLOCK_MUST_USE plock_status plock__later_enter(plock_later *later, plock_error *error);
 
-/* Sets the date of a listed entry, unless the entry has an earlier date. Call with the lock held.
+/* Sets the date of a listed entry, unless the entry has an earlier date. Call with the mutex held.
  */
 void plock__later_by(plock_later *later, plock_ns due);
 
-/* Removes the entry, so that its work does not begin. Must be called with the lock held, in the
+/* Removes the entry, so that its work does not begin. Must be called with the mutex held, in the
  * process that added the entry. */
 void plock__later_leave(plock_later *later);
 

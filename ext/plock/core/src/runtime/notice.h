@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "plock/notice.h"
 
-/* Adds a notice. Must not be called with the lock held. If memory runs out, the notice is lost, but
- * no part of the engine depends on notices. */
+/* Adds a notice. Must not be called with the mutex held. If memory runs out, the notice is lost,
+ * but no part of the engine depends on notices. */
 void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
                         plock_ns took);
 

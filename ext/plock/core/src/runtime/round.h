@@ -1,5 +1,5 @@
 /* One round of the leader: it steps the jobs that are due, and waits until others are. Only the
- * leader calls these functions, except for plock__await_descriptor, and never with the lock held.
+ * leader calls these functions, except for plock__await_descriptor, and never with the mutex held.
  */
 #ifndef PLOCK__ROUND_H
 #define PLOCK__ROUND_H

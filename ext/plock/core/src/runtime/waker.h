@@ -18,7 +18,7 @@ plock_waker *plock__waker_take_open(void);
 void plock__wakers_in_child(void);
 
 /* Keeps the waker for the next plock_waker_take. Fork handlers call this in the child, where
- * plock__wakers_in_child clears and closes all wakers. Call with the lock held. */
+ * plock__wakers_in_child clears and closes all wakers. Call with the mutex held. */
 void plock__waker_put_back(plock_waker *waker);
 
 /* Does the same as plock_waker_clear, but costs only one atomic load if the waker is silent. */

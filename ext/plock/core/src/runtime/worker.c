@@ -30,7 +30,7 @@ static _Thread_local bool leads, served;
 static _Thread_local const plock_waker *follower_waker;
 
 /* Wakes the thread that must look for new jobs. Does nothing if this thread is the leader, which
- * looks anyway. Call with the lock held. */
+ * looks anyway. Call with the mutex held. */
 static void wake(void) {
     if (!leads && leader_waker) plock_waker_wake(leader == NOBODY ? parking : leader_waker);
 }
@@ -39,8 +39,8 @@ static void destroy_all(plock__job_list *list) {
     for (plock_job *job; (job = plock__jobs_pop(list));) job->destroy(job);
 }
 
-/* Tells a drain not to wait for these jobs, because they will not be done. Call with the lock held.
- */
+/* Tells a drain not to wait for these jobs, because they will not be done. Call with the mutex
+ * held. */
 static void forgive(const plock__job_list *list) {
     for (const plock_job *job = list->first; job; job = job->next)
         if (!job->lingers) owed--;
@@ -58,14 +58,14 @@ static void end(plock_job *job) {
 }
 
 /* Moves the submitted jobs into the agenda. If the worker thread is about to end, returns false and
- * leaves the jobs to the next thread. Call with the lock held. */
+ * leaves the jobs to the next thread. Call with the mutex held. */
 static bool take_submitted(void) {
     if (stopping) return false;
     plock__agenda_take(&agenda, &submitted);
     return true;
 }
 
-/* Returns false if no job is left, and the thread must not take the lock again. Sets *stop if the
+/* Returns false if no job is left, and the thread must not take the mutex again. Sets *stop if the
  * remaining jobs must be ended. */
 static bool more_to_do(bool *stop) {
     plock__enter();
@@ -253,9 +253,9 @@ void plock__worker_wake(plock_waker *waker) {
 
 /* --- jobs --- */
 
-/* Call with the lock held. */
+/* Call with the mutex held. */
 static bool start(void) {
-    /* the earlier thread has set `running` to false and never takes the lock again, so it ends
+    /* the earlier thread has set `running` to false and never takes the mutex again, so it ends
      * soon */
     if (joinable) (void)pthread_join(thread, NULL);
     joinable = false;
@@ -271,8 +271,8 @@ static void equip(plock_waker **place, plock_waker **made) {
     *made = NULL;
 }
 
-/* In a child: takes the jobs of the parent, so that they can be destroyed. Call with the lock held.
- */
+/* In a child: takes the jobs of the parent, so that they can be destroyed. Call with the mutex
+ * held. */
 static void take_inherited(plock__job_list *list) {
     plock__jobs_append_all(list, &inherited_submitted);
     for (plock_job *job; (job = plock__agenda_empty(&inherited));) plock__jobs_append(list, job);
@@ -315,7 +315,7 @@ void plock__worker_schedule(plock_job *job) {
     wake();
 }
 
-/* Waits until no owed job is left. Called with the lock held, and releases the lock while this
+/* Waits until no owed job is left. Called with the mutex held, and releases the mutex while this
  * thread sleeps. */
 static void await_owed(plock_waker *waker, plock_ns deadline) {
     ended = waker;

@@ -31,7 +31,7 @@ struct plock_job {
     plock_status (*step)(plock_job *, plock_interest *);
     void (*destroy)(plock_job *);
     /* Returns how long the job may wait without a step. 0, or no function, means that it may not
-     * wait. Called with the lock held. */
+     * wait. Called with the mutex held. */
     plock_ns (*idle)(const plock_job *);
     bool lingers; /* A drain does not wait for the job, which ends only when nothing needs it any
                      more. */
@@ -53,11 +53,11 @@ struct plock_job {
 plock_ns plock__job_idles(const plock_job *job);
 
 /* Hands the job to the worker thread, which destroys the job when it is done. If no thread can be
- * started, destroys the job at once. Must not be called with the lock held. */
+ * started, destroys the job at once. Must not be called with the mutex held. */
 void plock__worker_submit(plock_job *job);
 
-/* Makes the worker thread step a submitted job soon. Must be called with the lock held, so that the
- * job cannot end first. */
+/* Makes the worker thread step a submitted job soon. Must be called with the mutex held, so that
+ * the job cannot end first. */
 void plock__worker_schedule(plock_job *job);
 
 /* Returns the job that this thread is stepping, or NULL if it steps none. */
