@@ -164,6 +164,33 @@ RSpec.describe "The order among processes" do
     end
   end
 
+  # The channel belongs to the process, so the others wait in processes of their own.
+  it "serves others before a waiter whose connection is away, which then has its old place" do
+    gate = proxy(server)
+    away = open_store(gate.url)
+    holder = take
+    first = background { away.acquire(key, ttl: 5, wait: 20, &:fence) }
+    eventually { queued.size == 1 }
+    second = child do |parent|
+      Plock::Store.open(server.url).acquire(key, ttl: 20, wait: 20) do |lease|
+        parent.tell(lease.fence)
+        parent.hear
+      end
+    end
+    eventually(20) { queued.size == 2 }
+    third = line_up_behind(2, 1).first
+    gate.refuse
+    gate.disconnect
+    eventually { server.call("PUBSUB", "CHANNELS", "plock:1:wake:*").size == 2 }
+    holder.release
+    fences = [second.hear(within: 10)]
+    gate.forward
+    eventually(10) { queued.size == 2 }
+    second.tell(:release)
+    fences.push(first.value, third.hear(within: 10)[1])
+    expect(fences).to eq(fences.sort)
+  end
+
   it "passes over two frozen waiters of one process after two seconds", :timing, :slow do
     [server, key]
     holder = take
