@@ -1,6 +1,7 @@
 /* Plock::LocalStore: the local store as a Ruby object. */
 #include "binding.h"
 
+#include <ruby/thread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,17 +19,36 @@ plock_local *binding_local_store(VALUE self) {
     return store;
 }
 
-/* Plock::LocalStore.attach(path, keys) -> a store with an open file. path: nil for the default
- * path. keys: the number of keys that the file has room for; nil for the default. */
-static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
-    VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
+typedef struct opening {
+    VALUE self;
+    const char *path;
+    unsigned keys;
+    plock_status status;
+    plock_error error;
+} opening;
+
+/* The object owns the store at once, because Ruby may raise an interrupt right after this. */
+static void *open_region(void *argument) {
+    opening *o = argument;
     plock_local *store;
-    plock_error error = {.status = PLOCK_OK};
-    const plock_status status = plock_local_open(&store, NIL_P(path) ? NULL : StringValueCStr(path),
-                                                 NIL_P(keys) ? 0 : NUM2UINT(keys), &error);
-    if (status) binding_raise(status, &error);
-    DATA_PTR(self) = store;
-    return self;
+    o->status = plock_local_open(&store, o->path, o->keys, &o->error);
+    DATA_PTR(o->self) = store;
+    return NULL;
+}
+
+/* Plock::LocalStore.attach(path, keys) -> a store with an open file. path: nil for the default
+ * path. keys: the number of keys that the file has room for; nil for the default. Another process
+ * that is making the file can delay this by a second, so other Ruby threads may run meanwhile. */
+static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
+    opening o = {
+        .self = TypedData_Wrap_Struct(class, &STORE, NULL),
+        .path = NIL_P(path) ? NULL : StringValueCStr(path),
+        .keys = NIL_P(keys) ? 0 : NUM2UINT(keys),
+    };
+    (void)rb_thread_call_without_gvl(open_region, &o, NULL, NULL);
+    RB_GC_GUARD(path);
+    if (o.status) binding_raise(o.status, &o.error);
+    return o.self;
 }
 
 static VALUE store_path(VALUE self) {

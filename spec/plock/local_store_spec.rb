@@ -87,6 +87,14 @@ RSpec.describe Plock::LocalStore do
       expect(output).to include("/tmp/plock-#{Process.euid}/locks")
     end
 
+    it "lets other threads run while another process is making the file" do
+      making = File.open("#{folder}/made.lock", File::RDWR | File::CREAT, 0o600)
+      making.flock(File::LOCK_EX)
+      opening = await_sleep(background { local("#{folder}/made").acquire("k") { :entered } })
+      making.close
+      expect(opening.value).to be(:entered)
+    end
+
     it "accepts percent-encoding, and the number of keys that the file has room for" do
       odd = discard(Plock::Store.open("local:#{folder}/a%20file%3f?keys=16"), :close)
       expect(odd.path).to eq("#{folder}/a file?")
