@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "plock"
+require "timeout"
 require_relative "../cli"
 
 module Plock
@@ -8,6 +9,9 @@ module Plock
     # The child process that runs the command, as the leader of a process group of its own. The
     # command does not begin before {#start}.
     class Child
+      FORK_S = 2.5 # seconds; Ruby then has tried to fork three times
+      private_constant :FORK_S
+
       # @return [Integer] the pid of the process, which is also the number of its group
       attr_reader :pid
 
@@ -19,7 +23,7 @@ module Plock
       def initialize(command, environment)
         waits, @go = IO.pipe
         @failure, fails = IO.pipe # the child's exec closes `fails`
-        @pid = Processes.signals_blocked { fork { become(command, environment, waits, fails) } }
+        fork_in_time { become(command, environment, waits, fails) }
         [waits, fails].each(&:close)
         form_group
       end
@@ -78,6 +82,18 @@ module Plock
       end
 
       private
+
+      # Sets the pid. While the system refuses another process, Ruby's `fork` waits and tries again
+      # without end. Meanwhile the key would stay taken.
+      def fork_in_time(&child)
+        Thread.handle_interrupt(Errno::EAGAIN => :on_blocking) do # never between fork and @pid
+          Timeout.timeout(FORK_S, Errno::EAGAIN, "fork(2)") do
+            @pid = Processes.signals_blocked { fork(&child) }
+          end
+        end
+      rescue ThreadError # the system refuses a thread, too
+        raise Errno::EAGAIN, "fork(2)"
+      end
 
       # Parent and child both call setpgid for the child, so that the group exists before either of
       # them continues.

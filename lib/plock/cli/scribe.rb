@@ -30,6 +30,8 @@ module Plock
         @stream = stream
         @texts = Thread::SizedQueue.new(ROOM)
         @thread = Thread.new { write_down }
+      rescue ThreadError => e
+        raise Errno::EAGAIN, e.message
       end
 
       # @param texts [Array<#to_s>]

@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "io/nonblock"
+require "tempfile"
 require "support/command_line"
 
 RSpec.describe "plock run", needs: "redis-server" do
@@ -46,6 +47,25 @@ RSpec.describe "plock run", needs: "redis-server" do
       126
     ]
     expect(store.status(key)).not_to be_held
+  end
+
+  # While the system refuses processes, Ruby's fork waits, and tries again every second.
+  {
+    "a process for the command" => "Plock::CLI::Child.prepend(Module.new { def fork = sleep })",
+    "a thread" => 'def Thread.new(*) = raise(ThreadError, "can\'t create Thread")'
+  }.each do |what, refusal|
+    it "exits with 71 and leaves the key free if the system refuses it #{what}", :slow do
+      file = discard(Tempfile.new(%w[refusal .rb]), :close!)
+      file.write("require \"plock/cli/job\"\n#{refusal}\n")
+      file.flush
+      said, status = plock(
+        "run", key, "--", "echo", "ran", env: { "RUBYOPT" => "-r#{file.path}" }
+      ).then { |*texts, ended| [texts, ended.exitstatus] }
+      expect([said, status]).to match(
+        [["", /\Aplock: the system refuses what the command needs: Resource temporarily/], 71]
+      )
+      expect(store.status(key)).not_to be_held
+    end
   end
 
   it "leaves the arguments of the command alone, with -- or without" do
