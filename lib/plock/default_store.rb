@@ -2,6 +2,7 @@
 
 require_relative "background"
 require_relative "brief_mutex"
+require_relative "clock"
 require_relative "configuration"
 require_relative "events"
 
@@ -20,6 +21,7 @@ module Plock
     #   Plock.configure { |c| c.url = "redis://localhost:6379/1" }
     def configure
       CHANGES.hold do
+        @configuring = true
         if configuration.frozen?
           raise ConfigurationError,
                 "the default store is in use: call Plock.configure before the first lock"
@@ -29,6 +31,8 @@ module Plock
         yield configuration
         log = configuration.log
         Logs.configure(log) unless log.equal?(before)
+      ensure
+        @configuring = false
       end
       nil
     end
@@ -48,7 +52,7 @@ module Plock
     #
     # @return [nil]
     def reset!
-      CHANGES.hold { @store = @configuration = nil }
+      CHANGES.hold { @store = @configuration = @failure = nil }
       Configuration.reset
       Events.clear
       Logs.configure(nil) if ENV[Configuration::LOG_VARIABLE] || !Plock.autoload?(:Logs)
@@ -177,20 +181,16 @@ module Plock
 
     private
 
-    # Opens the default store so that a signal handler can do the same while this call is not
-    # over. A given store, or one that a callable returns, is opened on the caller's thread,
-    # because it may depend on that thread.
+    # Opens the default store on the caller's thread, because code of the application, such as a
+    # logger, may run meanwhile and depend on that thread.
     def open_default
-      return open_here if @configuration&.store || CHANGES.owned?
+      return open_configured if interrupted_in_opening?
 
-      Background.apart { open_here }
-    end
-
-    def open_here
       inside = false
+      began_at = Clock.now
       CHANGES.hold do
         inside = true # from here on, a ThreadError comes from the application
-        @store ||= configuration.open.tap { configuration.freeze }
+        @store || open_once(began_at)
       end
     rescue ThreadError # raised in a signal handler, which cannot lock a mutex
       # If this thread owns CHANGES, the signal handler has interrupted a change of this thread. So
@@ -198,6 +198,34 @@ module Plock
       raise if inside || CHANGES.owned?
 
       (Background.launch { store } || raise).value
+    end
+
+    # An attempt may take a second to fail. So the callers that have waited for the attempt of
+    # another thread fail as that did. Otherwise they would try one after the other.
+    def open_once(began_at)
+      error, failed_at = @failure
+      raise error.dup, error.message, caller if error && failed_at > began_at
+
+      attempt
+    end
+
+    def attempt
+      open_configured
+    rescue Error => e
+      @failure = [e, Clock.now]
+      raise
+    end
+
+    # While this method opens a store, a signal handler may open another one. Only the first one
+    # becomes the default store. The other one is not used, and so has no connection.
+    def open_configured
+      opened = configuration.open
+      @store ||= opened.tap { configuration.freeze }
+    end
+
+    # Is this a signal handler that has interrupted its own thread while that was opening the store?
+    def interrupted_in_opening?
+      CHANGES.owned? && !@configuring && Background.signal_handler?
     end
   end
 end

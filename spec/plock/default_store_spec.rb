@@ -46,6 +46,17 @@ RSpec.describe Plock do
         expect(described_class.acquire("k") { described_class.status("k").held? }).to be(true)
       end
 
+      # On another thread, the logger would wait for the caller, which waits for the store.
+      it "is opened on the thread of the caller, whose locks the logger may need" do
+        lock = Monitor.new
+        warnings = []
+        logger = Object.new
+        logger.define_singleton_method(:warn) { |text| lock.synchronize { warnings << text } }
+        described_class.configure { |c| c.logger = logger }
+        expect(lock.synchronize { described_class.acquire("k") { :ran } }).to eq(:ran)
+        expect(warnings.size).to eq(1)
+      end
+
       it "is not warned of if the configuration names it" do
         ENV["PLOCK_URL"] = "local:"
         expect(warnings { described_class.acquire("k") { nil } }).to be_empty
@@ -75,21 +86,28 @@ RSpec.describe Plock do
       expect(stores.uniq.size).to be(1)
     end
 
-    # The logger may have a lock that the caller holds. Only on the main thread could a signal
-    # handler interrupt the call, so there another thread opens the store.
-    it "is opened on the thread of the caller, unless that is the main thread" do
-      ENV["PLOCK_URL"] = "redis://localhost:7000/3"
-      threads = []
-      allow(Plock::Store).to receive(:open).and_wrap_original do |open, *place, **options|
-        threads << Thread.current
-        open.call(*place, **options)
+    # Otherwise the last of ten threads would wait for ten attempts.
+    it "fails for all threads that wait for an attempt, if the attempt fails" do
+      gate = Queue.new
+      attempts = 0
+      allow(Plock::Store).to receive(:open) do
+        attempts += 1
+        gate.pop
+        raise Plock::UnavailableError, "no"
       end
-      caller = background { described_class.store }.tap(&:join)
-      described_class.replace_store(nil)
-      described_class.store
-      expect(threads.map { |one| [one == caller, one == Thread.main] }).to eq(
-        [[true, false], [false, false]]
+      ENV["PLOCK_URL"] = "memory:"
+      callers = Array.new(5) do
+        background { described_class.store rescue $! }.tap { |thread| await_sleep(thread) }
+      end
+      gate << :go
+      failures = callers.map(&:value)
+      expect(failures.map { |failure| [failure.class, failure.message] }.uniq).to eq(
+        [[Plock::UnavailableError, "no"]]
       )
+      expect([attempts, failures.uniq.size]).to eq([1, 5]) # each thread has its own exception
+      gate << :go
+      expect { described_class.store }.to raise_error(Plock::UnavailableError)
+      expect(attempts).to eq(2)
     end
 
     # A thread inherits the interrupt mask of the thread that starts it. So if the callable ran with

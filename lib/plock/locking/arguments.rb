@@ -155,18 +155,12 @@ module Plock
                 "pass a callable, or ask lease.lost?"
             )
           end
-          return unless signal_handler?
+          return unless Background.signal_handler?
 
           unsupported(
             "on_lost: :raise cannot be used in a signal handler: " \
               "pass a callable, or ask lease.lost?"
           )
-        end
-
-        def signal_handler?
-          Mutex.new.synchronize { false }
-        rescue ThreadError
-          true
         end
 
         def unsupported(message)
