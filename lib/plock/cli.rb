@@ -44,6 +44,9 @@ module Plock
         # lets SIGINT end the process, without Ruby's backtrace
         raise SignalException, "INT"
       rescue StandardError, ScriptError => e # a bug, but status 1 would mean something else here
+        # if a signal cuts off RubyGems while it loads a file, it raises an error of its own
+        raise e.cause if e.cause.is_a?(SignalException)
+
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         ExitStatus::SOFTWARE
       end

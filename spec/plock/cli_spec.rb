@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "tempfile"
 require "support/command_line"
 
 RSpec.describe "plock" do
@@ -17,6 +18,24 @@ RSpec.describe "plock" do
       output, errors, status = plock(*arguments)
       expect([errors, status.exitstatus]).to eq ["", 0]
       expect(output.scan(/^  (\w+) {2,}\w/).flatten).to include(*commands)
+    end
+  end
+
+  # RubyGems raises a RuntimeError of its own if a signal comes while it loads a file.
+  it "is ended by a signal that comes while it loads a file" do
+    refusal = <<~RUBY
+      require "plock/cli"
+      def (Plock::CLI).command(name)
+        Process.kill(:TERM, Process.pid) && sleep
+      rescue SignalException
+        raise "CRITICAL"
+      end
+    RUBY
+    Tempfile.create(%w[signal .rb]) do |file|
+      file.write(refusal)
+      file.flush
+      *said, status = plock("status", "x", env: { "RUBYOPT" => "-r#{file.path}" })
+      expect([said, status.termsig]).to eq([["", ""], Signal.list["TERM"]])
     end
   end
 
