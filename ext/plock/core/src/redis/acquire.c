@@ -262,8 +262,9 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
     return PLOCK_AGAIN;
 }
 
-/* Makes the last step of a call to which the server has been silent for too long. The deadline has
- * passed, so the call reports what it waits for. A failure of an earlier attempt says more. */
+/* Makes the last step of a call to which the server has been silent for too long. A deadline in the
+ * past makes the call report what it was waiting for, unless an earlier attempt has failed: that
+ * failure says more. */
 static plock_status last_step(plock_redis_lease *lease, const plock_value **answer,
                               plock_interest *interest) {
     if (lease->outage || lease->call.state == PLOCK__PAUSING) return plock__outage_silence(lease);
