@@ -8,6 +8,7 @@ require_relative "patience"
 require_relative "processes"
 require_relative "proxy"
 require_relative "redis_server"
+require_relative "replacement"
 require_relative "warnings"
 
 module Support
@@ -117,6 +118,9 @@ module Support
     end
 
     def warnings(&block) = Warnings.capture(&block)
+
+    # Replaces a method until the example ends, see {Replacement}.
+    def replace(...) = discard(Replacement.new(...), :undo)
 
     # Calls `thing.message` after the example.
     def discard(thing, message)

@@ -20,9 +20,10 @@ RSpec.describe Plock::Store::AcquireRequest do
     [request, place].each do |one|
       allow(one).to receive(:sleep) { |seconds| expect(seconds).not_to be_negative }
     end
+    looks = 0
+    replace(Plock::Clock, :now, only: Thread.current) { 0.01 * (looks += 1) }
     (1..30).each do |steps|
       looks = 0
-      allow(Plock::Clock).to receive(:now) { 0.01 * (looks += 1) }
       yield (0.01 * steps) - 0.005
     end
   end

@@ -129,7 +129,7 @@ Support::AdvisoryServer::NAMES.each do |name|
       lease = hold(ttl: 0.3, on_lost: ->(_) {})
       state = lease.hold.lease
       order, go = Array.new(2) { Queue.new }
-      allow(state).to receive(:unlock).and_wrap_original do |unlock, *arguments|
+      replace(state, :unlock) do |unlock, *arguments|
         order << :given_back
         unlock.call(*arguments)
       end

@@ -31,7 +31,7 @@ RSpec.describe Plock::Store::Database::Aftermath do
 
   before do
     @now = 0.0
-    allow(Plock::Clock).to receive(:now) { @now }
+    replace(Plock::Clock, :now, only: Thread.current) { @now }
   end
 
   def pass_until(time)
@@ -102,7 +102,7 @@ RSpec.describe Plock::Store::Database::Aftermath do
 
   it "forgets in a forked child what its parent has to remove" do
     aftermath.doubt("key", "token", false, 60.0)
-    allow(Process).to receive(:pid).and_return(0)
+    replace(Process, :pid, only: Thread.current) { 0 }
     pass_until(60.0)
     expect(settled).to be_empty
   end

@@ -267,10 +267,10 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         described_class.new(Support::Databases.model(database), **Support::Databases::PATIENT),
         :close
       )
-      allow(store).to receive(:place_span).and_return(20.0)
+      replace(store, :place_span) { 20.0 }
       settled = Queue.new
       tables = store.send(:tables)
-      allow(tables).to receive(:settle).and_wrap_original do |settle, *arguments|
+      replace(tables, :settle) do |settle, *arguments|
         settle.call(*arguments).tap { settled << true }
       end
       store.lock_acquire(key, "holder", 30)

@@ -86,10 +86,10 @@ Support::Databases::NAMES.each do |name|
 
     it "reports a collected lease before it answers a caller that has seen its key free" do
       order, released, go_on = Array.new(3) { Queue.new }
-      allow(Plock::Log).to receive(:warn) { order << :told }
-      allow(store).to receive(:give_back).and_wrap_original { |original, *arguments|
+      replace(Plock::Log, :warn) { order << :told }
+      replace(store, :give_back) do |original, *arguments|
         original.call(*arguments).tap { (released << true) && go_on.pop }
-      }
+      end
       Thread.new { store.acquire(key, ttl: 60) && nil }.join
       eventually(10) { GC.start || !released.empty? }
       Plock::Dispatcher.post(-> { order << :seen }) # stands for a caller that finds the key free

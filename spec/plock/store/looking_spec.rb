@@ -27,7 +27,7 @@ RSpec.describe Plock::Store::Looking do
   before do
     @now = 0.0
     @calls = []
-    allow(Plock::Clock).to receive(:now) { @now }
+    replace(Plock::Clock, :now, only: Thread.current) { @now }
   end
 
   def call_later(delay = 0.0, &work) = @calls << [@now + delay, work]

@@ -8,7 +8,7 @@ RSpec.shared_examples "a store that serves in order" do
     # On a busy machine, a process may be unable to refresh its waiters' places for a second. So the
     # places last longer here.
     before do
-      allow(store).to receive(:place_span).and_return(4.0) if store.respond_to?(:place_span, true)
+      replace(store, :place_span) { 4.0 } if store.respond_to?(:place_span, true)
     end
 
     def all_of(threads) =

@@ -333,9 +333,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     def lose_an_answer
       store.acquire("another") { nil }
       lost = true
-      allow(collection).to receive(
-        :find_one_and_update
-      ).and_wrap_original do |original, *arguments, **options|
+      replace(collection, :find_one_and_update) do |original, *arguments, **options|
         original
           .call(*arguments, **options)
           .tap { raise StandIn::Mongo::OperationFailure, "no answer" if lost.tap { lost = false } }
@@ -356,7 +354,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       store = Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0.1)
       store.acquire(key) { nil }
       %i[find find_one_and_update find_one_and_delete].each do |name|
-        allow(collection).to receive(name) { sleep }
+        replace(collection, name) { sleep }
       end
       within_budget(0.3, least: 0.1) do
         expect { store.try_acquire(key) }.to raise_error(
@@ -371,7 +369,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     it "does not take an interrupt for a failure of it" do
       store.acquire(key) { nil }
       asked = Queue.new
-      allow(collection).to receive(:find_one_and_update) { asked << true && sleep }
+      replace(collection, :find_one_and_update) { asked << true && sleep }
       waiter = background { store.try_acquire(key) }
       asked.pop
       waiter.raise(IOError, "out")
