@@ -117,7 +117,8 @@ module Support
       # new match.
       def await(pattern)
         @seen ||= 0
-        eventually(DEADLINE, "#{pattern.inspect} was not shown, but #{@shown[@seen..].inspect}") do
+        instead = -> { "#{pattern.inspect} was not shown, but #{@shown[@seen..].inspect}" }
+        eventually(DEADLINE, instead) do
           pull
           @shown.index(pattern, @seen)
         end
@@ -129,7 +130,7 @@ module Support
       end
 
       def finish
-        eventually(DEADLINE, "it does not end, but shows #{@shown.inspect}") do
+        eventually(DEADLINE, -> { "it does not end, but shows #{@shown.inspect}" }) do
           pull
           @status ||= Process.wait2(pid, Process::WNOHANG)&.last
         end
@@ -174,11 +175,15 @@ module Support
     # can run plock as $PLOCK.
     def type_plock(*arguments, env: {}) = screen(*PROGRAM, *arguments, env: env)
 
+    # The command has a session of its own, and so an autogroup (sched(7)). On a busy machine, it
+    # may not run for seconds, and get the answer of the shared server late.
     def screen(*command, env: {})
       environment =
         plock_environment(env).merge(
           "PLOCK" => PROGRAM.map { |word| Shellwords.escape(word) }.join(" ")
         )
+      url = environment["PLOCK_URL"]
+      environment["PLOCK_URL"] += "?attempt_timeout=10" if url == shared_redis.unix_url
       discard(Screen.new(command, environment), :close)
     end
 

@@ -19,10 +19,13 @@ module Support
     end
 
     # Polls until the block returns a true value, and returns that value. Fails at the deadline.
+    #
+    # @param reason [String, #call] what the failure says; a callable is asked at the deadline
     def eventually(within = 5.0, reason = "the expected state was not reached")
       deadline = monotonic + within
       until (met = yield)
         if monotonic > deadline
+          reason = reason.call if reason.respond_to?(:call)
           raise RSpec::Expectations::ExpectationNotMetError, "#{reason} (within #{within} s)"
         end
 
