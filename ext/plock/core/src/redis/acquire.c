@@ -264,7 +264,8 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
 
 /* Makes the last step of a call to which the server has been silent for too long. A deadline in the
  * past makes the call report what it was waiting for, unless an earlier attempt has failed: that
- * failure says more. */
+ * failure says more. A call that is PAUSING counts as silent, because its own status would not make
+ * the acquire give up. */
 static plock_status last_step(plock_redis_lease *lease, const plock_value **answer,
                               plock_interest *interest) {
     if (lease->outage || lease->call.state == PLOCK__PAUSING) return plock__outage_silence(lease);
