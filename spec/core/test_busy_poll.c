@@ -30,11 +30,13 @@ static unsigned wait_for_answer(unsigned comes, bool finds) {
     return looks;
 }
 
+/* Waits 15 times. That is too rare for polling. After one more wait, waits are frequent. */
 static void begin(long threads) {
     answers = (plock__answers){0};
     moment += PLOCK_SECOND;
     at_each_look = PLOCK_MILLISECOND / 1000;
     plock__pretend_running_threads(threads);
+    for (unsigned wait = 0; wait < 15; wait++) CHECK_INT(wait_for_answer(1, false), 0);
 }
 
 static void an_answer_is_found_that_comes_soon(void) {
@@ -98,7 +100,33 @@ static void the_threads_are_counted_again_after_50_milliseconds(void) {
     moment += 49 * PLOCK_MILLISECOND;
     CHECK_INT(wait_for_answer(1, true), 1);
     moment += PLOCK_MILLISECOND;
+    for (unsigned wait = 0; wait < 15; wait++) CHECK_INT(wait_for_answer(1, true), 1);
     CHECK_INT(wait_for_answer(1, false), 0);
+}
+
+static void nobody_polls_while_waits_are_rare(void) {
+    begin(1);
+    moment += PLOCK_SECOND;
+    for (unsigned wait = 0; wait < 100; wait++) {
+        moment += 4 * PLOCK_MILLISECOND; /* 12 or 13 waits in 50 ms */
+        CHECK_INT(wait_for_answer(1, false), 0);
+    }
+}
+
+static void after_a_pause_nobody_polls_until_waits_are_frequent_again(void) {
+    begin(1);
+    CHECK_INT(wait_for_answer(1, true), 1);
+    moment += 101 * PLOCK_MILLISECOND;
+    for (unsigned wait = 0; wait < 15; wait++) CHECK_INT(wait_for_answer(1, false), 0);
+    CHECK_INT(wait_for_answer(1, true), 1);
+}
+
+static void a_clock_that_is_set_back_lets_nobody_poll_by_an_old_count(void) {
+    begin(1);
+    CHECK_INT(wait_for_answer(1, true), 1);
+    moment -= PLOCK_MILLISECOND;
+    CHECK_INT(wait_for_answer(1, false), 0);
+    moment += PLOCK_SECOND;
 }
 
 static void nobody_polls_where_the_other_threads_cannot_be_counted(void) {
@@ -129,6 +157,9 @@ int main(void) {
     RUN(an_answer_that_was_found_late_is_no_reason_to_poll_again);
     RUN(nobody_takes_a_processor_from_another_thread);
     RUN(the_threads_are_counted_again_after_50_milliseconds);
+    RUN(nobody_polls_while_waits_are_rare);
+    RUN(after_a_pause_nobody_polls_until_waits_are_frequent_again);
+    RUN(a_clock_that_is_set_back_lets_nobody_poll_by_an_old_count);
     RUN(nobody_polls_where_the_other_threads_cannot_be_counted);
     RUN(the_threads_are_counted_on_linux);
     return test_end("busy poll");

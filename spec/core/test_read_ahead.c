@@ -27,8 +27,17 @@ static plock_status read_some(size_t most) {
                                       &pair.error);
 }
 
+static bool found(void *context) { return !context; }
+
+/* While waits are rare, none of them polls. */
+static void make_waits_frequent(void) {
+    plock__answers answers = {0};
+    for (unsigned wait = 0; wait < 16; wait++) (void)plock__busy_poll(&answers, found, NULL);
+}
+
 /* Begins a read that must wait. The interest's deadline is `patience` from now. */
 static void expect(plock_ns patience) {
+    make_waits_frequent();
     pair.interest = (plock_interest){.fd = -1, .deadline = plock_now() + patience};
     CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
 }

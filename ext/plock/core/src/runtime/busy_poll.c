@@ -23,8 +23,14 @@ enum { SKIPPED_MOST = 1023 };
 
 /* --- the other threads --- */
 
-static _Atomic plock_ns counted_at;
-static atomic_bool room;
+static const plock_ns COUNT_SPAN = 50 * PLOCK_MILLISECOND;
+
+/* Waits are frequent if there are at least this many in a span. */
+enum { FREQUENT = 16 };
+
+static _Atomic plock_ns span_began;
+static atomic_uint waits; /* in this span, in all threads */
+static atomic_bool room;  /* according to the last count, in this span or the one before */
 
 #ifdef PLOCK_TESTING
 static atomic_long pretended = -1;
@@ -52,13 +58,19 @@ long plock__running_threads(void) {
     return count;
 }
 
-/* Is there a processor for each thread that wants one? An answer that is up to 50 ms old is good
- * enough. */
+/* Is there a processor for each thread that wants one? To find out takes up to 40 us after a pause,
+ * which is more than polling saves. So it is done once in a span, and only while waits are
+ * frequent. While they are rare, this returns false. */
 static bool have_room(void) {
     const plock_ns moment = plock_now();
-    plock_ns last = atomic_load(&counted_at);
-    if ((moment < last || moment - last >= 50 * PLOCK_MILLISECOND) &&
-        atomic_compare_exchange_strong(&counted_at, &last, moment)) {
+    plock_ns began = atomic_load(&span_began);
+    if ((moment < began || moment - began >= COUNT_SPAN) &&
+        atomic_compare_exchange_strong(&span_began, &began, moment)) {
+        const bool frequent = atomic_exchange(&waits, 0) >= FREQUENT;
+        if (!frequent || moment < began || moment - began >= 2 * COUNT_SPAN)
+            atomic_store(&room, false);
+    }
+    if (atomic_fetch_add(&waits, 1) + 1 == FREQUENT) {
         const long count = plock__running_threads();
         atomic_store(&room, count > 0 && count <= sysconf(_SC_NPROCESSORS_ONLN));
     }

@@ -2,8 +2,8 @@
  * host answers in less time than a thread needs to fall asleep and wake. No wait polls for longer
  * than the sleep would cost on a virtual machine (Karlin, Li, Manasse and Owicki, "Empirical
  * studies of competitive spinning for a shared-memory multiprocessor", 1991). While the answers
- * take longer, fewer and fewer waits poll. None polls while more threads want to run than there are
- * processors. */
+ * take longer, fewer and fewer waits poll. None polls while waits are rare, or while more threads
+ * want to run than there are processors. */
 #ifndef PLOCK__BUSY_POLL_H
 #define PLOCK__BUSY_POLL_H
 
