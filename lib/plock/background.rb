@@ -29,26 +29,6 @@ module Plock
         raise unless over?
       end
 
-      # Runs the block so that a signal handler can run the same block during this call. On the
-      # main thread, on which Ruby runs the handlers, another thread runs the block. The handler
-      # then waits for that thread, and not for the code that it has interrupted. Code of the
-      # application must not run in the block, because it may need a lock that the caller holds.
-      #
-      # @return [Object] the block's value
-      # @raise [Error] from the block; its backtrace also has the caller's frames
-      def apart(&block)
-        thread =
-          begin
-            launch(&block) if Thread.current == Thread.main
-          rescue ThreadError
-            nil # there are too many threads
-          end
-        thread ? thread.value : yield
-      rescue Error => e
-        e.set_backtrace(e.backtrace + caller) if thread
-        raise
-      end
-
       # @return [Boolean] does this thread run a signal handler? Ruby refuses to lock a mutex there.
       def signal_handler?
         Thread::Mutex.new.synchronize { false }

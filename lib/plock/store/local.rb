@@ -2,7 +2,6 @@
 
 require_relative "local/hold"
 require_relative "local/note"
-require_relative "../background"
 require_relative "../locking"
 require_relative "../log"
 
@@ -187,8 +186,7 @@ module Plock
 
     # A note is a file beside the store's file, such as `locks.secret` or `locks.secret.NAMESPACE`.
     def keep_note(name, note, replace)
-      file = LocalNote.new("#{path}.#{name.delete_prefix(NOTES).tr(":", ".")}")
-      Background.apart { file.keep(note, replace) }
+      LocalNote.new("#{path}.#{name.delete_prefix(NOTES).tr(":", ".")}").keep(note, replace)
     end
 
     def keys_after(prefix, cursor)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../background"
 require_relative "../../clock"
 require_relative "../../errors"
 
@@ -27,7 +28,27 @@ module Plock
     #
     # @param note [String] an empty String only reads the existing note
     # @return [String, nil] the note that is kept
-    def keep(note, replace)
+    def keep(note, replace) = apart { keep_in_file(note, replace) }
+
+    private
+
+    # Runs the block so that a signal handler can also keep a note during this call. On the main
+    # thread, on which Ruby runs the handlers, another thread runs the block. The handler then waits
+    # for that thread to unlock the file, and not for the code that it has interrupted.
+    def apart(&block)
+      thread =
+        begin
+          Background.launch(&block) if Thread.current == Thread.main
+        rescue ThreadError
+          nil # there are too many threads
+        end
+      thread ? thread.value : yield
+    rescue Error => e
+      e.set_backtrace(e.backtrace + caller) if thread # the other thread's frames, and the caller's
+      raise
+    end
+
+    def keep_in_file(note, replace)
       open_file(note.empty? ? 0 : File::CREAT) do |file|
         kept = file.read(BYTES_MAX).to_s.chomp
         next (kept unless kept.empty?) if note.empty? || !(kept.empty? || replace)
@@ -40,8 +61,6 @@ module Plock
     rescue SystemCallError => e
       raise UnavailableError.new("the local store's note #{@path}: #{e.message}", code: :io)
     end
-
-    private
 
     def open_file(create)
       flags = File::RDWR | File::NOFOLLOW | File::NONBLOCK | create
