@@ -24,7 +24,8 @@ module Plock
     }.freeze
 
     TRACE = 5 # how many lines of the backtrace are shown for a bug in plock
-    private_constant :TRACE
+    NO_THREAD = /\Acan't create Thread/ # Ruby's message if the system refuses it a thread
+    private_constant :TRACE, :NO_THREAD
 
     class << self
       # @return [Integer] the exit status
@@ -38,14 +39,14 @@ module Plock
       rescue Errno::EPIPE
         raise SignalException, "PIPE" # the reader has closed the pipe, as with `| head -1`
       rescue SystemCallError => e
-        complain("the system refuses what the command needs: #{e.message}")
-        ExitStatus::SYSTEM
+        refused(e)
       rescue Interrupt
         # lets SIGINT end the process, without Ruby's backtrace
         raise SignalException, "INT"
       rescue StandardError, ScriptError => e # a bug, but status 1 would mean something else here
         # if a signal cuts off RubyGems while it loads a file, it raises an error of its own
         raise e.cause if e.cause.is_a?(SignalException)
+        return refused(e) if e.is_a?(ThreadError) && NO_THREAD.match?(e.message)
 
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         ExitStatus::SOFTWARE
@@ -86,6 +87,11 @@ module Plock
         else
           command(name).new(rest).run
         end
+      end
+
+      def refused(error)
+        complain("the system refuses what the command needs: #{error.message}")
+        ExitStatus::SYSTEM
       end
 
       def help(names)

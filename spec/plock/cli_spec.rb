@@ -11,6 +11,15 @@ RSpec.describe "plock" do
   def plock_environment(env) =
     Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => "redis://127.0.0.1:1").merge(env)
 
+  # Runs the command in a process that has run the Ruby program before.
+  def plock_after(program, *arguments)
+    Tempfile.create(%w[before .rb]) do |file|
+      file.write(program)
+      file.flush
+      plock(*arguments, env: { "RUBYOPT" => "-r#{file.path}" })
+    end
+  end
+
   commands = %w[run status list break wait secret doctor]
 
   it "lists its commands" do
@@ -31,12 +40,24 @@ RSpec.describe "plock" do
         raise "CRITICAL"
       end
     RUBY
-    Tempfile.create(%w[signal .rb]) do |file|
-      file.write(refusal)
-      file.flush
-      *said, status = plock("status", "x", env: { "RUBYOPT" => "-r#{file.path}" })
-      expect([said, status.termsig]).to eq([["", ""], Signal.list["TERM"]])
-    end
+    *said, status = plock_after(refusal, "status", "x")
+    expect([said, status.termsig]).to eq([["", ""], Signal.list["TERM"]])
+  end
+
+  it "exits with 71 if the system refuses it a thread" do
+    refusal = <<~RUBY
+      def Thread.new(*) = raise(ThreadError, "can't create Thread: Resource temporarily unavailable")
+    RUBY
+    _, errors, status = plock_after(refusal, "web", "--port", "0")
+    expect([errors, status.exitstatus]).to match(
+      [/^plock: the system refuses what the command needs: .*create Thread.*unavailable\n\z/, 71]
+    )
+  end
+
+  it "exits with 70 if a thread fails otherwise" do
+    refusal = 'def Thread.new(*) = raise(ThreadError, "a bug")'
+    _, errors, status = plock_after(refusal, "web", "--port", "0")
+    expect([errors, status.exitstatus]).to match([/^plock: ThreadError: a bug$/, 70])
   end
 
   commands.each do |name|

@@ -91,8 +91,6 @@ module Plock
             @pid = Processes.signals_blocked { fork(&child) }
           end
         end
-      rescue ThreadError # the system refuses a thread, too
-        raise Errno::EAGAIN, "fork(2)"
       end
 
       # Parent and child both call setpgid for the child, so that the group exists before either of

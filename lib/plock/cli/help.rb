@@ -10,7 +10,7 @@ module Plock
         Exit status:
           64      the arguments are invalid
           69      the store cannot be used
-          71      the system refuses a process or a file that the command needs
+          71      the system refuses a process, a thread or a file that the command needs
           75      another holder kept the key until --wait ended
           76      the lease was lost while the command ran
           others  see "plock help COMMAND"

@@ -16,8 +16,8 @@ module Plock
         that it leaves behind keep running.
         Exit status: that of COMMAND; 128 + n if signal n ended it; 75 if KEY is held by
         another; 76 if the lease was lost; 69 if the store cannot be used; 71 if the system
-        refuses a process or a file; 64 if the arguments are invalid; 126 or 127 if COMMAND
-        cannot be run.
+        refuses a process, a thread or a file; 64 if the arguments are invalid; 126 or 127 if
+        COMMAND cannot be run.
       TEXT
 
       DEFAULT_TTL = 30.0

@@ -30,8 +30,6 @@ module Plock
         @stream = stream
         @texts = Thread::SizedQueue.new(ROOM)
         @thread = Thread.new { write_down }
-      rescue ThreadError => e
-        raise Errno::EAGAIN, e.message
       end
 
       # @param texts [Array<#to_s>]
