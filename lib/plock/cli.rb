@@ -38,18 +38,15 @@ module Plock
         e.status
       rescue Errno::EPIPE
         raise SignalException, "PIPE" # the reader has closed the pipe, as with `| head -1`
-      rescue SystemCallError => e
+      rescue SystemCallError, NoMemoryError => e
         refused(e)
       rescue Interrupt
         # lets SIGINT end the process, without Ruby's backtrace
         raise SignalException, "INT"
-      rescue StandardError, ScriptError => e # a bug, but status 1 would mean something else here
-        # if a signal cuts off RubyGems while it loads a file, it raises an error of its own
-        raise e.cause if e.cause.is_a?(SignalException)
-        return refused(e) if e.is_a?(ThreadError) && NO_THREAD.match?(e.message)
-
-        complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
-        ExitStatus::SOFTWARE
+      rescue SystemExit, SignalException
+        raise
+      rescue Exception => e # rubocop:disable Lint/RescueException -- status 1 has another meaning
+        ended_by(e)
       end
 
       # Writes lines to the standard error stream, which may be closed.
@@ -87,6 +84,17 @@ module Plock
         else
           command(name).new(rest).run
         end
+      end
+
+      # @return [Integer] the exit status if the command ends with an exception that none expected
+      def ended_by(error)
+        # if a signal cuts off RubyGems while it loads a file, it raises errors of its own
+        causes = Enumerator.produce(error, &:cause).take_while(&:itself)
+        causes.grep(SignalException) { |signal| raise signal }
+        return refused(error) if error.is_a?(ThreadError) && NO_THREAD.match?(error.message)
+
+        complain("#{error.class}: #{error.message}", *error.backtrace.first(TRACE)) # a bug in plock
+        ExitStatus::SOFTWARE
       end
 
       def refused(error)

@@ -30,18 +30,46 @@ RSpec.describe "plock" do
     end
   end
 
-  # RubyGems raises a RuntimeError of its own if a signal comes while it loads a file.
+  # RubyGems raises a RuntimeError of its own if a signal comes while it loads a file, and another
+  # one if the file is loaded by one that it loads.
   it "is ended by a signal that comes while it loads a file" do
     refusal = <<~RUBY
       require "plock/cli"
       def (Plock::CLI).command(name)
         Process.kill(:TERM, Process.pid) && sleep
       rescue SignalException
-        raise "CRITICAL"
+        begin
+          raise "CRITICAL"
+        rescue RuntimeError
+          raise "CRITICAL again"
+        end
       end
     RUBY
     *said, status = plock_after(refusal, "status", "x")
     expect([said, status.termsig]).to eq([["", ""], Signal.list["TERM"]])
+  end
+
+  # Status 1 would say that the key is held.
+  {
+    "NoMemoryError" => [71, "the system refuses what the command needs: too much"],
+    "SystemStackError" => [70, "SystemStackError: too much"]
+  }.each do |error, (expected, message)|
+    it "exits with #{expected} if it ends with a #{error}" do
+      refusal = "require \"plock/cli\"\ndef (Plock::CLI).command(_) = raise(#{error}, \"too much\")"
+      output, errors, status = plock_after(refusal, "status", "x")
+      expect([output, errors.lines.first, status.exitstatus]).to eq(
+        ["", "plock: #{message}\n", expected]
+      )
+    end
+  end
+
+  it "exits with 71 if no thread or descriptor is left for the engine" do
+    refusal = <<~RUBY
+      require "plock"
+      def (Plock::Store).open(*, **) = raise(Plock::UnavailableError.new("no", code: :descriptors))
+    RUBY
+    output, errors, status = plock_after(refusal, "status", "x")
+    expect([output, errors, status.exitstatus]).to eq(["", "plock: no\n", 71])
   end
 
   it "exits with 71 if the system refuses it a thread" do

@@ -18,7 +18,8 @@ module Plock
     class Command
       OUTAGE = 3_600.0 # seconds; no store accepts a longer unavailable_timeout
       AWAY_S = 0.05 # seconds between two checks for a missing folder
-      private_constant :OUTAGE, :AWAY_S
+      REFUSALS = %i[descriptors no_memory].freeze # codes of errors for which the system is to blame
+      private_constant :OUTAGE, :AWAY_S, :REFUSALS
 
       # @param arguments [Array<String>] the words after the command's name
       def initialize(arguments)
@@ -41,7 +42,8 @@ module Plock
       rescue ArgumentError => e
         raise usage(as_option(e))
       rescue Error => e
-        raise Failure.new(e.message, ExitStatus::UNAVAILABLE)
+        refused = REFUSALS.include?(e.code)
+        raise Failure.new(e.message, refused ? ExitStatus::SYSTEM : ExitStatus::UNAVAILABLE)
       end
 
       private
