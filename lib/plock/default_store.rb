@@ -21,8 +21,8 @@ module Plock
     #   Plock.configure { |c| c.url = "redis://localhost:6379/1" }
     def configure
       CHANGES.hold do
-        @configuring = true
-        if configuration.frozen?
+        @configuring = Thread.current
+        if configuration.frozen? || @handling&.alive?
           raise ConfigurationError,
                 "the default store is in use: call Plock.configure before the first lock"
         end
@@ -32,7 +32,7 @@ module Plock
         log = configuration.log
         Logs.configure(log) unless log.equal?(before)
       ensure
-        @configuring = false
+        @configuring = nil
       end
       nil
     end
@@ -71,7 +71,10 @@ module Plock
     # @api private
     # @return [Configuration] the configuration of the default store, which need not be open
     def configuration
-      @configuration ||= Configuration.new
+      return @configuration if @configuration
+
+      fresh = Configuration.new
+      @configuration ||= fresh # a signal handler, or another thread, may have made one meanwhile
     end
 
     # Calls the block for the events of leases in this process. The block runs on the thread that
@@ -177,41 +180,68 @@ module Plock
     end
 
     CHANGES = BriefMutex.new
-    private_constant :CHANGES
+    IN_HANDLER = "a signal handler cannot open the default store while Plock.configure runs, or " \
+                 "while it already does so: call Plock.store before signals can come"
+    STUCK = "a signal handler could not open the default store, because the code that it has " \
+            "interrupted may hold a mutex: call Plock.store before signals can come"
+    TRAP_CONTEXT = "trap context" # part of Ruby's message if it refuses a mutex in a signal handler
+    HANDLER_S = 2.0 # seconds
+    private_constant :CHANGES, :IN_HANDLER, :STUCK, :TRAP_CONTEXT, :HANDLER_S
 
     private
 
     # Opens the default store on the caller's thread, because code of the application, such as a
     # logger, may run meanwhile and depend on that thread.
     def open_default
-      return open_configured if interrupted_in_opening?
+      return open_in_handler if Background.signal_handler?
 
-      inside = false
       began_at = Clock.now
-      CHANGES.hold do
-        inside = true # from here on, a ThreadError comes from the application
-        @store || open_once(began_at)
-      end
-    rescue ThreadError # raised in a signal handler, which cannot lock a mutex
-      # If this thread owns CHANGES, the signal handler has interrupted a change of this thread. So
-      # the handler cannot wait until the change is over.
-      raise if inside || CHANGES.owned?
+      CHANGES.hold { @store || open_once(began_at) }
+    end
 
-      (Background.launch { store } || raise).value
+    # A signal handler must not wait for another opening. It may have interrupted the thread that
+    # opens the store, or code that this thread waits for. So the handler opens a store itself.
+    def open_in_handler
+      raise ThreadError, IN_HANDLER if [@configuring, @handling].include?(Thread.current)
+      # in a forked child, the threads of the parent are not alive
+      return outside_handler { store } if @configuring&.alive?
+
+      begin
+        @handling = Thread.current
+        open_configured
+      rescue ThreadError => e
+        raise unless e.message.include?(TRAP_CONTEXT)
+
+        # Opening may load a file, or call code that locks a mutex. Ruby refuses both here.
+        outside_handler { open_configured }
+      ensure
+        @handling = nil
+      end
+    end
+
+    # Runs the block on another thread. The interrupted code may have a mutex that the block needs,
+    # so the handler does not wait for long.
+    def outside_handler(&block)
+      thread = Background.launch(&block) or raise ThreadError, STUCK
+      raise ThreadError, STUCK unless thread.join(HANDLER_S)
+
+      thread.value
     end
 
     # An attempt may take a second to fail. So the callers that have waited for the attempt of
     # another thread fail as that did. Otherwise they would try one after the other.
     def open_once(began_at)
       error, failed_at = @failure
-      raise error.dup, error.message, caller if error && failed_at > began_at
+      return attempt unless error && failed_at > began_at
 
-      attempt
+      copy = error.clone
+      copy.set_backtrace(caller)
+      raise copy
     end
 
     def attempt
       open_configured
-    rescue Error => e
+    rescue StandardError => e
       @failure = [e, Clock.now]
       raise
     end
@@ -219,13 +249,10 @@ module Plock
     # While this method opens a store, a signal handler may open another one. Only the first one
     # becomes the default store. The other one is not used, and so has no connection.
     def open_configured
-      opened = configuration.open
-      @store ||= opened.tap { configuration.freeze }
-    end
-
-    # Is this a signal handler that has interrupted its own thread while that was opening the store?
-    def interrupted_in_opening?
-      CHANGES.owned? && !@configuring && Background.signal_handler?
+      settings = configuration
+      opened = settings.open
+      settings.freeze
+      @store ||= opened
     end
   end
 end

@@ -87,27 +87,26 @@ RSpec.describe Plock do
     end
 
     # Otherwise the last of ten threads would wait for ten attempts.
-    it "fails for all threads that wait for an attempt, if the attempt fails" do
-      gate = Queue.new
-      attempts = 0
-      allow(Plock::Store).to receive(:open) do
-        attempts += 1
-        gate.pop
-        raise Plock::UnavailableError, "no"
+    [Plock::UnavailableError, KeyError].each do |error|
+      it "fails for all threads that wait for an attempt, if the attempt fails with #{error}" do
+        gate = Queue.new
+        attempts = 0
+        described_class.configure do |c|
+          c.store = -> { (attempts += 1) && gate.pop && raise(error, "no") }
+        end
+        callers = Array.new(5) do
+          background { described_class.store rescue $! }.tap { |thread| await_sleep(thread) }
+        end
+        gate << :go
+        failures = callers.map(&:value)
+        expect(failures.map { |failure| [failure.class, failure.message] }.uniq).to eq(
+          [[error, "no"]]
+        )
+        expect([attempts, failures.uniq(&:object_id).size]).to eq([1, 5]) # each has its own
+        gate << :go
+        expect { described_class.store }.to raise_error(error)
+        expect(attempts).to eq(2)
       end
-      ENV["PLOCK_URL"] = "memory:"
-      callers = Array.new(5) do
-        background { described_class.store rescue $! }.tap { |thread| await_sleep(thread) }
-      end
-      gate << :go
-      failures = callers.map(&:value)
-      expect(failures.map { |failure| [failure.class, failure.message] }.uniq).to eq(
-        [[Plock::UnavailableError, "no"]]
-      )
-      expect([attempts, failures.uniq.size]).to eq([1, 5]) # each thread has its own exception
-      gate << :go
-      expect { described_class.store }.to raise_error(Plock::UnavailableError)
-      expect(attempts).to eq(2)
     end
 
     # A thread inherits the interrupt mask of the thread that starts it. So if the callable ran with
@@ -126,6 +125,17 @@ RSpec.describe Plock do
   end
 
   describe "in a signal handler" do
+    # Returns the block's value, or the exception that it raises.
+    def in_handler
+      heard = []
+      before = trap(:USR1) { heard << (yield rescue $!) }
+      Process.kill(:USR1, Process.pid)
+      eventually { heard.any? }
+      heard.first
+    ensure
+      trap(:USR1, before)
+    end
+
     it "is opened by the first call, and refuses only on_lost: :raise" do
       program = <<~RUBY
         require "plock"
@@ -168,21 +178,102 @@ RSpec.describe Plock do
       end
     end
 
-    it "cannot be opened while it is being configured" do
-      done = []
+    # A fiber may have begun the first call, and the handler runs in another fiber of the thread.
+    it "is opened while another fiber opens it" do
+      begun = [true]
       described_class.configure do |c|
-        before = trap(:USR1) do
-          done << described_class.store
-        rescue StandardError => e
-          done << e.class
+        c.store = -> do
+          Fiber.yield if begun.pop
+          Plock::Store.open("memory:")
         end
-        Process.kill(:USR1, Process.pid)
-        eventually { done.any? }
-        c.url = "memory:"
-      ensure
-        trap(:USR1, before)
       end
-      expect([done, described_class.store.url]).to eq [[ThreadError], "memory:"]
+      first = Fiber.new { described_class.store }
+      first.resume
+      heard = in_handler { described_class.store }
+      stores = [first.resume, described_class.store]
+      expect(heard).to be_a(Plock::Testing::MemoryStore)
+      expect(stores).to all be(heard)
+    end
+
+    it "is opened while its thread writes to the logger that is told of the opening" do
+      program = <<~RUBY
+        require "plock"
+        require "logger"
+        device = Object.new
+        def device.write(_)
+          return if @again
+
+          Process.kill(:USR1, (@again = Process.pid))
+          sleep(0.01) until DONE.any?
+        end
+        def device.close = nil
+        DONE = []
+        Plock.configure { |c| c.logger = Logger.new(device) }
+        trap(:USR1) { DONE << (Plock.acquire("k") { :ran } rescue $!) }
+        Plock.logger.info("work")
+        puts DONE
+      RUBY
+      folder = File.join(Support::Supervisor.folder, "in-a-logger")
+      FileUtils.mkdir_p(folder, mode: 0o700)
+      env = { "PLOCK_URL" => nil, "XDG_RUNTIME_DIR" => folder }
+      expect(ruby(program, env: env)).to match(["ran\n", be_success])
+    end
+
+    it "is opened by a callable that locks a mutex, unless the interrupted code has that mutex" do
+      lock = Mutex.new
+      described_class.configure do |c|
+        c.store = -> { lock.synchronize { Plock::Store.open("memory:") } }
+      end
+      heard = lock.synchronize { in_handler { described_class.store } }
+      expect(heard).to be_a(ThreadError).and have_attributes(message: /may hold a mutex/)
+      expect(described_class.store).to be_a(Plock::Testing::MemoryStore)
+      described_class.replace_store(nil)
+      expect(in_handler { described_class.store }).to be_a(Plock::Testing::MemoryStore)
+    end
+
+    it "cannot be opened while it is being configured" do
+      heard = nil
+      described_class.configure do |c|
+        heard = in_handler { described_class.store }
+        c.url = "memory:"
+      end
+      expect(heard).to be_a(ThreadError)
+      expect(described_class.store.url).to eq("memory:")
+    end
+
+    it "is opened after another thread has configured it" do
+      gate = Queue.new
+      configures = background { described_class.configure { |c| (c.url = "memory:") && gate.pop } }
+      await_sleep(configures)
+      background { await_sleep(Thread.main) && gate.push(:go) }
+      expect(in_handler { described_class.store }).to be_a(Plock::Testing::MemoryStore)
+    end
+
+    it "cannot be opened by the callable that opens it" do
+      described_class.configure { |c| c.store = -> { described_class.store } }
+      expect(in_handler { described_class.store }).to be_a(ThreadError).and have_attributes(
+        message: /while it already does so/
+      )
+    end
+
+    it "cannot be configured while it is opened" do
+      described_class.configure do |c|
+        c.store = -> { background { described_class.configure { raise "ran" } }.value }
+      end
+      expect(in_handler { described_class.store }).to be_a(Plock::ConfigurationError)
+    end
+
+    it "cannot be configured if the handler interrupted the making of the configuration" do
+      ENV["PLOCK_URL"] = "memory:"
+      make = Plock::Configuration.method(:new)
+      once = [true]
+      allow(Plock::Configuration).to receive(:new) do
+        make.call.tap { in_handler { described_class.store } if once.pop }
+      end
+      described_class.store
+      expect { described_class.configure { raise "ran" } }.to raise_error(
+        Plock::ConfigurationError, /in use/
+      )
     end
   end
 
