@@ -22,4 +22,29 @@ RSpec.shared_examples "a store whose server is far" do
       expect(direct.try_acquire(key)).to be_nil
     end
   end
+
+  # There are far more threads than the pool has connections.
+  it "a silent server does not hold up a long wait while other calls use all connections",
+     :timing do
+    store.acquire(key) { nil }
+    line.swallow_all(:reply)
+    failed = []
+    Array.new(20) do
+      background do
+        loop do
+          store.status(key)
+        rescue Plock::UnavailableError => e
+          failed << e.code
+        end
+      end
+    end
+    eventually { failed.include?(:saturated) }
+    took =
+      elapsed do
+        expect { store.acquire(key, wait: 6) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
+      end
+    expect(took).to be_between(0.9, 2.5)
+  end
 end

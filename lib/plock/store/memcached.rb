@@ -189,7 +189,7 @@ module Plock
       # Without a deadline, all requests of the block together take at most `attempt_timeout`.
       def work(deadline = nil, reserve = 0)
         deadline ||= Clock.now + @attempt_timeout
-        @pool.with(deadline, reserve) { |client| yield client.by(deadline) }
+        @reach.noting { @pool.with(deadline, reserve) { |client| yield client.by(deadline) } }
       end
 
       # If `token` holds the key, runs the block with the client, the value's version and the value.

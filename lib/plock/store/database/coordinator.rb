@@ -69,7 +69,7 @@ module Plock
 
         # Repeats the block if it collides with another transaction.
         def work(deadline, reserve = 0, &block)
-          @connections.with(deadline, reserve, &block).tap { @reach.answered }
+          @reach.noting { @connections.with(deadline, reserve, &block) }
         rescue Connection::Again
           @reach.answered
           raise unless Clock.now < deadline
