@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 # Failures that a store with a remote server must survive. The group that includes these examples
-# defines three names: `store`, `line`, which is the proxy between `store` and its server, and
-# `direct`, which is a store on the same server without the proxy.
+# defines four names: `store`, `line`, which is the proxy between `store` and its server, `direct`,
+# which is a store on the same server without the proxy, and `store_with(**budgets)`, which makes a
+# store like `store`.
 RSpec.shared_examples "a store whose server is far" do
   it "replaces a connection that is lost while it is idle" do
     store.acquire(key) { nil }
@@ -46,5 +47,53 @@ RSpec.shared_examples "a store whose server is far" do
         )
       end
     expect(took).to be_between(0.9, 2.5)
+  end
+
+  describe "when its server falls silent", :timing do
+    let(:store) { store_with(attempt_timeout: 0.3, unavailable_timeout: 30) }
+
+    it "ends by wait:, even in a repeated attempt" do
+      store.acquire(key) { nil }
+      line.swallow_all(:reply)
+      [0.4, 0.5].each do |wait|
+        within_budget(wait, least: wait) do
+          expect { store.acquire(key, wait: wait) { raise "entered" } }.to raise_error(
+            Plock::UnavailableError
+          )
+        end
+      end
+    end
+
+    it "ends by wait: for several keys, too" do
+      keys = [key, "#{key}:2"]
+      store.acquire_all(keys) { nil }
+      line.swallow_all(:reply)
+      within_budget(0.5, least: 0.5) do
+        expect { store.acquire_all(keys, wait: 0.5) { raise "entered" } }.to raise_error(
+          Plock::UnavailableError
+        )
+      end
+    end
+
+    it "ends by wait: while another holds the key, and keeps no place" do
+      lease = direct.acquire(key, ttl: 30)
+      at_most(0.5 + Support::Patience::MARGIN, least: 0.5) do
+        waiter = background { waited(0.5) }
+        eventually { store.status(key).waiters.any? }
+        line.swallow_all(:reply)
+        waiter.value.tap { line.clear }
+      end
+      lease.release
+      expect(direct.acquire(key, wait: 10) { :entered }).to be(:entered)
+    end
+
+    # Seconds that the call took.
+    def waited(wait)
+      elapsed do
+        expect { store.acquire(key, wait: wait) { raise "entered" } }.to raise_error(
+          Plock::TimeoutError
+        )
+      end
+    end
   end
 end

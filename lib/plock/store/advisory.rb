@@ -56,7 +56,7 @@ module Plock
 
       # @api private
       # After the end of `wait:`, the database must answer within this many seconds.
-      GRACE_S = 0.2
+      GRACE_S = 0.15
 
       # Seconds between two checks of whether a connection that was cut has ended.
       GONE_S = 0.002

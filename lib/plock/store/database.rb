@@ -311,7 +311,7 @@ module Plock
         AcquireRequest::Answer.new(fence, asked_at)
       end
 
-      def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, _replicas, &given)
+      def take_all(keys, ttl, renew, max_hold, label, watch, asking, left, _replicas, &given)
         refuse_inside("taking of several keys": true) if inside?
         leases =
           keys.map do |key|
@@ -325,7 +325,7 @@ module Plock
         started = Clock.now
         holds = handing_out(given, -> { leases.each { |lease| give_up(lease, undo) } }) do
           undo = -> (lease) { take_back(lease, AcquireRequest::AT_ONCE_S / leases.size) }
-          refused = take_together(leases, ttl)
+          refused = take_together(leases, ttl, [left, @attempt_timeout - asking].max)
           undo = nil
           leases.map { |lease| hold_of(lease, Clock.now - started, false) } unless refused
         rescue UnavailableError
@@ -337,10 +337,10 @@ module Plock
 
       # @return [Integer, nil] the index of a key that is held or has waiters; nil: all keys were
       #   taken
-      def take_together(leases, ttl)
+      def take_together(leases, ttl, seconds)
         wanted =
           leases.map { |lease| [lease.key, lease.token, @site.record(lease.label, lease.token)] }
-        deadline = Clock.now + @attempt_timeout
+        deadline = Clock.now + [[seconds, AcquireRequest::GRACE_S].max, @attempt_timeout].min
         fences, asked_at = timed(:acquire_all, wanted, micros(ttl), by: deadline)
         refused = leases.index { |lease| !fences.key?(lease.key) }
         leases.each { |lease| lease.given(fences.fetch(lease.key), asked_at, ttl) } unless refused

@@ -226,8 +226,8 @@ module Plock
 
       def fence_key(key) = "#{key}:fence"
 
-      def holders(key)
-        value, fence = work { |client| [client.read(key), client.read(fence_key(key))] }
+      def holders(key, deadline = nil)
+        value, fence = work(deadline) { |client| [client.read(key), client.read(fence_key(key))] }
         value ? [holder(value, fence)] : []
       end
 

@@ -5,7 +5,11 @@ require "plock/store/support/acquire_request"
 
 # Tests moments that the store contract (support/store_contract.rb) cannot produce.
 RSpec.describe Plock::Store::AcquireRequest do
-  let(:lease) { Struct.new(:ttl, :token).new }
+  let(:lease) do
+    Struct.new(:ttl, :token, :fence) {
+      def pending? = false
+    }.new
+  end
   let(:place) { described_class::Place.new }
 
   def request(**replies)
@@ -43,5 +47,21 @@ RSpec.describe Plock::Store::AcquireRequest do
     held = described_class::Answer.new(nil, nil, 20.0, true)
     refused = request(line_up: place, ask: held)
     each_end_of_the_wait(refused, place) { |wait| expect(refused.run(wait)).to be false }
+  end
+
+  it "waits for its undo no longer than the call may last" do
+    held = described_class::Answer.new(nil, nil, 20.0, true)
+    refused = request(line_up: place, ask: held, attempt_timeout: 0.01)
+    ends = []
+    allow(refused.instance_variable_get(:@store)).to receive(:take_back) do |_lease, within, **|
+      ends << (Plock::Clock.now + within)
+    end
+    each_end_of_the_wait(refused, place) do |wait|
+      refused.run(wait)
+      refused.leave
+      expect(ends).to all(be <= wait + 0.03 + described_class::GRACE_S) # two looks at the clock
+      ends.clear
+    end
+    expect(refused.instance_variable_get(:@store)).to have_received(:take_back).at_least(:once)
   end
 end

@@ -104,6 +104,16 @@ RSpec.describe Plock::Store::Advisory, "with patience" do
       ensure
         server.continue_process
       end
+
+      it "a repeated attempt on a server that stands still ends by wait:", :timing do
+        store = advisory(model, attempt_timeout: 0.5, unavailable_timeout: 30)
+        server.stop_process
+        within_budget(0.7, least: 0.7) do
+          expect { store.acquire(key, wait: 0.7) { nil } }.to raise_error(Plock::UnavailableError)
+        end
+      ensure
+        server.continue_process
+      end
     end
   end
 

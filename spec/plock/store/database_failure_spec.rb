@@ -40,7 +40,9 @@ RSpec.describe "Failures of a store in a database" do
 
         { attempt_timeout: 1.0, release_timeout: 2.0, unavailable_timeout: 10 }
       end
-      let(:store) do
+      let(:store) { store_with(**budgets) }
+
+      define_method(:store_with) do |**budgets|
         direct && database_store(model_of(config.call(kind.shared, line.port)), **budgets)
       end
 

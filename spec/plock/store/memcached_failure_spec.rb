@@ -42,7 +42,9 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
 
       { attempt_timeout: 1.0, unavailable_timeout: 10 }
     end
-    let(:store) { memcached_store("127.0.0.1:#{line.port}", **budgets) }
+    let(:store) { store_with(**budgets) }
+
+    def store_with(**budgets) = memcached_store("127.0.0.1:#{line.port}", **budgets)
 
     it_behaves_like "a store whose server is far"
 

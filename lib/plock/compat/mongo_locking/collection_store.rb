@@ -196,7 +196,7 @@ module Mongo
         [fence, span || (expire_at - ::Time.now).clamp(0.0, granted)] if adopted
       end
 
-      def holders(key) = [holder(@documents.find(place_of(key)))].compact
+      def holders(key, _deadline) = [holder(@documents.find(place_of(key)))].compact
 
       # @return [Status::Holder, nil] nil if the lock is free
       def holder(found)

@@ -51,8 +51,9 @@ module Plock
       # Seconds between two attempts after the store failed: the first and the longest pause.
       AFTER_FAILURE_S = [0.02, 0.5].freeze
 
-      # Any attempt of a waiting request may take this many seconds, even if `wait:` ends earlier.
-      GRACE_S = 0.05
+      # A call may end this many seconds late, because of an attempt that has just begun, or because
+      # its request is taken back. After that, the message of a TimeoutError takes up to 20 ms.
+      GRACE_S = 0.025
 
       # A caller waits at most this many seconds while its request is taken back. After that, the
       # store continues in the background.
@@ -83,10 +84,13 @@ module Plock
       def left = [@patience - Clock.now, 0.0].max
 
       # @param wait [Float] seconds
+      # @param asking [Float] seconds since a call for several keys began
       # @return [Boolean] was the lease granted?
-      def run(wait)
+      def run(wait, asking = 0.0)
         @called_at = Clock.now
         @patience = @called_at + wait
+        # Only the first attempt of a call may outlast `wait:`.
+        @ends_at = [@patience, @called_at + @store.attempt_timeout - asking].max
         begin
           attempt
         rescue UnavailableError => e
@@ -106,7 +110,8 @@ module Plock
       end
 
       # Called if the request failed, or if the caller was interrupted before it had the lease. The
-      # caller waits at most AT_ONCE_S, and not at all if the store did not answer.
+      # caller waits at most AT_ONCE_S, and not at all if the store did not answer, or if the call
+      # is late.
       def leave
         @place&.leave
         if @lease.fence && @lease.ended.nil?
@@ -114,7 +119,10 @@ module Plock
         elsif @failed
           @store.take_back_later(@lease)
         elsif @doubt || @queued || @lease.pending?
-          @store.take_back(@lease, AT_ONCE_S, doubt: @doubt)
+          within = [AT_ONCE_S, @ends_at + GRACE_S - Clock.now].min
+          return @store.take_back_later(@lease) unless within.positive?
+
+          @store.take_back(@lease, within, doubt: @doubt)
         end
       rescue *Locking::Acquisition::STORE_FAILURES, ConfigurationError
         @store.take_back_later(@lease)
@@ -165,10 +173,8 @@ module Plock
         asked_at = Clock.now
         # `limit` keeps a silent server from using up a long `wait:`
         limit = asked_at + @store.attempt_timeout
-        answer =
-          @store.ask(
-            self, how, how == :once ? limit : [[@patience, asked_at + GRACE_S].max, limit].min
-          )
+        longest = [how == :once ? @ends_at : @patience, asked_at + GRACE_S].max
+        answer = @store.ask(self, how, [longest, limit].min)
         @store.reach&.answered
         if answer&.fence
           @lease.given(answer.fence, answer.asked_at, @ttl)

@@ -155,14 +155,14 @@ module Plock
 
       def reach_within(seconds) = Reach.new(check_seconds("unavailable_timeout", seconds))
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, _replicas, &given)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, asking, _replicas, &given)
         lease =
           lease_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
         request = request_for(lease, ttl)
         started = Clock.now
         Dispatcher.start # reports leases that are garbage-collected
         handing_out(given, -> { request.leave }) do
-          hold_of(lease, Clock.now - started, request.contended?) if request.run(wait)
+          hold_of(lease, Clock.now - started, request.contended?) if request.run(wait, asking)
         end
       end
 

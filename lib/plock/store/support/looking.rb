@@ -63,8 +63,8 @@ module Plock
       end
 
       # @api private
-      def examine(key, _shared, _budget = nil)
-        holders = holders(key)
+      def examine(key, _shared, budget = nil)
+        holders = holders(key, budget && (Clock.now + budget))
         waiters = @lines.waiters(key)
         [holders, waiters] unless holders.empty? && waiters.empty?
       end
