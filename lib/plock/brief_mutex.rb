@@ -7,16 +7,23 @@ module Plock
   #
   # When a mutex is unlocked, Ruby wakes the first waiter. If that waiter is interrupted before it
   # has locked the mutex, Ruby 3.1 wakes no other waiter. Then the other waiters sleep until the
-  # next thread unlocks the mutex, perhaps for ever. So a waiter must not be interrupted.
+  # next thread unlocks the mutex, perhaps for ever. So a waiter must not be interrupted. If it is
+  # interrupted nevertheless, it wakes the next waiter.
   #
   # @api private
   class BriefMutex < Thread::Mutex
     def lock
       Thread.handle_interrupt(UNINTERRUPTED) { super }
+    rescue Exception # rubocop:disable Lint/RescueException -- of any kind
+      wake_next
+      raise
     end
 
     def synchronize
       Thread.handle_interrupt(UNINTERRUPTED) { super }
+    rescue Exception # rubocop:disable Lint/RescueException -- of any kind
+      wake_next
+      raise
     end
 
     # Like {#synchronize}, but masks interrupts only while it waits for the mutex. Use this method
@@ -29,6 +36,14 @@ module Plock
     ensure
       # a signal handler may raise in `lock` after the mutex was locked, so `owned?` decides
       Interrupts.complete { unlock if free && owned? }
+    end
+
+    private
+
+    # A mask does not keep Fiber#raise away from a waiter, with which a Fiber scheduler ends a task.
+    # Unlocking the mutex wakes its next waiter.
+    def wake_next
+      unlock if try_lock
     end
   end
 end

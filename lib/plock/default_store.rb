@@ -203,12 +203,11 @@ module Plock
     # opens the store, or code that this thread waits for. So the handler opens a store itself.
     def open_in_handler
       raise ThreadError, IN_HANDLER if [@configuring, @handling].include?(Thread.current)
-      # in a forked child, the threads of the parent are not alive
-      return outside_handler { store } if @configuring&.alive?
 
       begin
-        @handling = Thread.current
-        open_configured
+        @handling = Thread.current # from here on, `configure` refuses to begin
+        # in a forked child, the threads of the parent are not alive
+        @configuring&.alive? ? outside_handler { store } : open_configured
       rescue ThreadError => e
         raise unless e.message.include?(TRAP_CONTEXT)
 

@@ -37,6 +37,23 @@ RSpec.describe Plock::BriefMutex do
     expect(handed_on?(mutex) { mutex.hold { nil } }).to be(true)
   end
 
+  it "goes to the next waiting fiber if the one that it called is stopped", :fibers do
+    %i[hold synchronize].each do |method|
+      mutex = described_class.new
+      entered = []
+      Sync do |task|
+        mutex.lock
+        first, second = %i[first second].map do |name|
+          task.async { mutex.public_send(method) { entered << name } }
+        end
+        mutex.unlock
+        first.stop # it has not run since the unlock
+        task.with_timeout(5) { second.wait }
+      end
+      expect(entered).to eq([:second])
+    end
+  end
+
   it "lets work that may take long be interrupted, and is free then" do
     mutex = described_class.new
     worker = Thread.new { mutex.hold { sleep } }
