@@ -12,19 +12,9 @@ module Plock
   #
   # @api private
   class BriefMutex < Thread::Mutex
-    def lock
-      Thread.handle_interrupt(UNINTERRUPTED) { super }
-    rescue Exception # rubocop:disable Lint/RescueException -- of any kind
-      wake_next
-      raise
-    end
+    def lock = handing_on { super }
 
-    def synchronize
-      Thread.handle_interrupt(UNINTERRUPTED) { super }
-    rescue Exception # rubocop:disable Lint/RescueException -- of any kind
-      wake_next
-      raise
-    end
+    def synchronize = handing_on { super }
 
     # Like {#synchronize}, but masks interrupts only while it waits for the mutex. Use this method
     # for work that may take long. Use it also for work that starts threads, because a new thread
@@ -40,10 +30,13 @@ module Plock
 
     private
 
-    # A mask does not keep Fiber#raise away from a waiter, with which a Fiber scheduler ends a task.
-    # Unlocking the mutex wakes its next waiter.
-    def wake_next
+    # Masks interrupts. The mask does not keep away Fiber#raise, with which a Fiber scheduler ends a
+    # task. If such an exception ends the wait, unlocking the mutex wakes its next waiter.
+    def handing_on(&wait)
+      Thread.handle_interrupt(UNINTERRUPTED, &wait)
+    rescue Exception # rubocop:disable Lint/RescueException -- of any kind
       unlock if try_lock
+      raise
     end
   end
 end
