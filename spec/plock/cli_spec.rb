@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "spec_helper"
-require "tempfile"
 require "support/command_line"
 
 RSpec.describe "plock" do
@@ -10,15 +9,6 @@ RSpec.describe "plock" do
   # No command in these examples reaches a store.
   def plock_environment(env) =
     Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => "redis://127.0.0.1:1").merge(env)
-
-  # Runs the command in a process that has run the Ruby program before.
-  def plock_after(program, *arguments)
-    Tempfile.create(%w[before .rb]) do |file|
-      file.write(program)
-      file.flush
-      plock(*arguments, env: { "RUBYOPT" => "-r#{file.path}" })
-    end
-  end
 
   commands = %w[run status list break wait secret doctor]
 
@@ -30,8 +20,8 @@ RSpec.describe "plock" do
     end
   end
 
-  # RubyGems raises a RuntimeError of its own if a signal comes while it loads a file, and another
-  # one if the file is loaded by one that it loads.
+  # RubyGems raises a RuntimeError of its own if a signal comes while it loads a file. If another
+  # file loads that file, RubyGems raises a second RuntimeError.
   it "is ended by a signal that comes while it loads a file" do
     refusal = <<~RUBY
       require "plock/cli"
@@ -74,7 +64,9 @@ RSpec.describe "plock" do
 
   it "exits with 71 if the system refuses it a thread" do
     refusal = <<~RUBY
-      def Thread.new(*) = raise(ThreadError, "can't create Thread: Resource temporarily unavailable")
+      def Thread.new(*)
+        raise(ThreadError, "can't create Thread: Resource temporarily unavailable")
+      end
     RUBY
     _, errors, status = plock_after(refusal, "web", "--port", "0")
     expect([errors, status.exitstatus]).to match(

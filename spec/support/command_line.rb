@@ -3,6 +3,7 @@
 require "io/console"
 require "pty"
 require "shellwords"
+require "tempfile"
 require_relative "examples"
 
 module Support
@@ -169,6 +170,15 @@ module Support
       running = start_plock(*arguments, env: env, **options)
       texts = running.said
       [*texts, running.finish]
+    end
+
+    # Runs plock in a process that has run the Ruby program before.
+    def plock_after(program, *arguments)
+      Tempfile.create(%w[before .rb]) do |file|
+        file.write(program)
+        file.flush
+        plock(*arguments, env: { "RUBYOPT" => "-r#{file.path}" })
+      end
     end
 
     # Starts plock in a terminal. The method `screen` starts any other command in one. That command

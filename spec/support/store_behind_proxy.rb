@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
 # Failures that a store with a remote server must survive. The group that includes these examples
-# defines four names: `store`, `line`, which is the proxy between `store` and its server, `direct`,
-# which is a store on the same server without the proxy, and `store_with(**budgets)`, which makes a
-# store like `store`.
+# defines four names. `line` is the proxy between `store` and its server. `direct` is a store on the
+# same server without the proxy. `store_with(**budgets)` makes a store like `store`.
 RSpec.shared_examples "a store whose server is far" do
   it "replaces a connection that is lost while it is idle" do
     store.acquire(key) { nil }
