@@ -46,7 +46,7 @@ module Mongo
     # See {Exceptions::LockFailure}.
     LockFailure = Exceptions::LockFailure
 
-    @mutex = ::Mutex.new
+    @mutex = ::Plock::BriefMutex.new
     @options = {}
 
     class << self
@@ -99,7 +99,7 @@ module Mongo
 
       # @param collection [Mongo::Collection, Proc, nil]
       def collection=(collection)
-        @mutex.synchronize do
+        @mutex.hold do
           @collection = collection
           @store = @backing = nil
         end
@@ -107,7 +107,7 @@ module Mongo
 
       # @param store [Plock::Locking, String, Proc, Object, nil]
       def store=(store)
-        @mutex.synchronize do
+        @mutex.hold do
           @store = store
           @collection = @backing = nil
         end
@@ -119,7 +119,7 @@ module Mongo
       # @raise [InvalidConfig] neither a collection nor a store is configured, or the configured
       #   object is not a collection
       def store
-        @backing || @mutex.synchronize { @backing ||= open }
+        @backing || @mutex.hold { @backing ||= open }
       end
 
       # Creates the collection's indexes now. Otherwise the first lock creates them. A store of

@@ -25,7 +25,7 @@ module Plock
         @all_namespaces = all_namespaces
         @history = History.new
         @mutex = Mutex.new
-        @doctor = Mutex.new # not @mutex, because an examination can take a long time
+        @doctor = BriefMutex.new # not @mutex, because an examination can take a long time
       end
 
       # @raise [Error] the store cannot be opened
@@ -51,7 +51,7 @@ module Plock
       # @raise [Error] the request to the store failed
       def findings
         require_relative "../cli/doctor/examination"
-        @doctor.synchronize do
+        @doctor.hold do
           if @findings.nil? || Clock.now - @found_at > FINDINGS_S
             examination = CLI::Doctor::Examination
             @findings = [Time.now, examination.of(store, except: examination::ACTIVE)]

@@ -37,4 +37,23 @@ RSpec.describe Plock::Store::LeaseState do
     extension.join
     expect(lease.release(0.0)).to be_nil
   end
+
+  it "goes to the next waiting call if the one that it called is interrupted" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    waiters = []
+    extension = background do
+      lease.extend(30)
+      waiters.first.raise(IOError) # it has not run since the lease was free
+    end
+    store.asked.pop
+    2.times do
+      waiters << background { lease.extend(30) }
+      eventually { waiters.last.stop? }
+    end
+    waiters.first.report_on_exception = false
+    3.times { store.answers << true }
+    extension.join(5)
+    expect { waiters.first.join(5) }.to raise_error(IOError)
+    expect(waiters.last.join(5)&.value).to be(true)
+  end
 end

@@ -61,7 +61,7 @@ module Plock
         @max_conflicts = check_max_conflicts(options)
         check_sense(given)
         @source = check_source(options[:store])
-        @lock = Mutex.new
+        @lock = BriefMutex.new
       rescue ArgumentError => e
         raise ArgumentError, "guard_with: #{e.message}"
       end
@@ -76,7 +76,7 @@ module Plock
         when nil then Plock
         when Locking then @source
         when String then Options.at(@source)
-        else @called || @lock.synchronize { @called ||= call_source }
+        else @called || @lock.hold { @called ||= call_source }
         end
       end
 

@@ -28,7 +28,7 @@ module Plock
           super
           @owner = Record.own(options[:label])
           @since = Clock.wall
-          @unlocking = Mutex.new
+          @unlocking = BriefMutex.new
           @loan = store.pool.loan
           @parted = false
           @server_id = @connections = nil
@@ -143,7 +143,7 @@ module Plock
         end
 
         def part
-          @unlocking.synchronize do
+          @unlocking.hold do
             next false if @parted || inherited?
 
             @parted = true

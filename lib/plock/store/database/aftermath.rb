@@ -14,7 +14,7 @@ module Plock
       # each of the PAUSES_S. One statement looks for all leases and places that are due. After
       # many interrupts at once, separate statements would have to wait for one another.
       #
-      # If the server could not be reached for some time, the pauses are longer. The operating
+      # If the server could not be reached for some time, longer pauses follow. The operating
       # system resends the data of a closed connection with pauses that double. So after an
       # outage, the statement may take as long as the outage itself to arrive.
       #
@@ -33,8 +33,9 @@ module Plock
           :key, :token, :until_time, :since, :settled, :at, :looks, :pause, :debt
         ) do
           def done(now)
-            away = settled ? 1.0 : [now - since, 1.0].max
-            self.looks = (looks || PAUSES_S).map { |seconds| seconds * away }
+            away = now - since
+            self.looks ||=
+              away > 1.0 ? PAUSES_S + PAUSES_S.map { |pause| pause * away } : PAUSES_S.dup
             self.settled = true
             self.pause = nil
             Debts.pay(debt)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../brief_mutex"
 require_relative "../../clock"
 require_relative "../../dispatcher"
 
@@ -59,7 +60,7 @@ module Plock
         @max_hold = max_hold
         @watch = watch
         @guarded = guarded
-        @lock = Mutex.new
+        @lock = BriefMutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
         @told = false # whether the caller knows that the lease was lost
         @renewing = false # whether the scheduler's worker is renewing the lease now
@@ -287,7 +288,7 @@ module Plock
         end
       end
 
-      def alone(&block) = @lock.synchronize(&block)
+      def alone(&block) = @lock.hold(&block)
 
       def clock = Clock
 

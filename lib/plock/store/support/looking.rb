@@ -35,8 +35,10 @@ module Plock
       # does not answer. If the first undo fails and `within` is given, the scheduler also repeats
       # it at once.
       #
-      # The operating system resends the data of a closed connection with pauses that double. So
-      # after an outage, the acquire may take as long as the outage itself to arrive. The scheduler
+      # A server that was stopped may answer the undo before it carries out an acquire that it
+      # received earlier. So the scheduler undoes the grant once more after AFTERMATH_S. And the
+      # operating system resends the data of a closed connection with pauses that double. So after
+      # an outage, the acquire may take as long as the outage itself to arrive. The scheduler
       # therefore undoes the grant twice more, with pauses as long as the outage, until the lease
       # would have expired.
       #
@@ -76,7 +78,7 @@ module Plock
         @scheduler.call_later(AFTERMATH_S) do
           asked_at = Clock.now
           answered = undo(lease, attempt_timeout)
-          pauses = [AFTERMATH_S, *[asked_at - began_at] * 2] unless answered
+          pauses = [*[AFTERMATH_S] * 2, *[asked_at - began_at] * 2] unless answered
           again_at = pauses.any? && (asked_at + pauses.shift)
           again_at if again_at && again_at <= began_at + lease.ttl
         end
