@@ -1,4 +1,4 @@
-/* The floor: a speed that no lock on one Redis can beat. */
+/* The floor: the fastest that a lock on one Redis could be. */
 #include <hiredis.h>
 #include <stdbool.h>
 #include <stdint.h>

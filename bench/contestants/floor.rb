@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The floor: a speed that no lock on one Redis can beat. Bench::Floor compiles the C program that
+# The floor: the fastest that a lock on one Redis could be. Bench::Floor compiles the C program that
 # measures this speed (floor.c).
 { tcp: :port, unix: :socket }.each do |transport, place|
   Bench.contestant "floor-#{transport}",

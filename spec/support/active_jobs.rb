@@ -20,8 +20,8 @@ module Support
             def perform(data) = ::ActiveJob::Base.execute(data.merge("provider_job_id" => jid))
           end
         end
-        # In an application, Sidekiq's engine for Rails loads this file. ActiveJob has a file with
-        # the same name.
+        # In an application, Sidekiq's engine for Rails loads the file below. ActiveJob has a file
+        # with the same name.
         sidekiq = $LOADED_FEATURES.find { |file| file.end_with?("/lib/sidekiq.rb") }
         require File.join(File.dirname(sidekiq), "active_job/queue_adapters/sidekiq_adapter")
       end

@@ -309,8 +309,8 @@ module Torture
       end
     end
 
-    # The moment by which the call must be gone from the server: SOON after its end, and SOON after
-    # each blow until then.
+    # The moment by which the call must be gone from the server: SOON after its end. A blow that
+    # begins before this moment may move it to SOON after the end of the blow.
     def gone_from_server(call, last)
       blows = history.suffered(call, call.asked, last).sort_by { |_, from, _| from }
       blows.reduce(call.ended + SOON) do |due, (_, from, to)|

@@ -21,7 +21,7 @@ struct plock__local_death_watch {
 /* No process has this id. */
 static const uint64_t ANY = 0;
 
-/* --- the leases that must look; with the mutex held --- */
+/* --- the leases for which the attendant looks when a process ends; with the mutex held --- */
 
 void plock__local_tell_no_more(plock_local_lease *lease) {
     if (!lease->told) return;

@@ -199,8 +199,8 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
  * must submit the waiter's job after releasing the mutex. */
 bool plock__waiter_call(plock_waiter *waiter, bool turn);
 
-/* Makes a waiter that does not rest ask again after the request under way. Call with the mutex
- * held. */
+/* Notes that the waiter must ask again when its present request or job has ended. For a waiter that
+ * is not in the state RESTS. Call with the mutex held. */
 void plock__waiter_call_later(plock_waiter *waiter);
 
 /* Notes that the server cannot be reached. The server has received no request of the waiter that

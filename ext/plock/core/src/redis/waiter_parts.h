@@ -18,8 +18,9 @@ bool plock__waiter_inherited(const plock_waiter *waiter);
  * tests of the core, a transition that is not in the table in waiter.h fails an assertion. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
-/* Call these functions with the mutex held. If one of the first two leaves the wait queue without a
- * waiter, it returns the wait queue, which the caller must free. Otherwise it returns NULL. */
+/* Call these functions with the mutex held. The first two take the waiter out of its wait queue. If
+ * the wait queue is then empty, they return it, and the caller must free it. Otherwise they return
+ * NULL. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
