@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Checks which other folders each folder of the engine may include. docs/architecture.md explains
-# the layers.
+# Checks that each folder of the engine includes only its own headers and those of the folders
+# below it. docs/architecture.md explains the layers.
 RSpec.describe "the layers of the engine" do
   core = File.expand_path("../ext/plock/core", __dir__)
   below = {

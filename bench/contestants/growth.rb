@@ -20,8 +20,8 @@ module Bench
       "local:#{path(address)}?keys=#{ENV[HUGE] ? HUGE_KEYS : KEYS}"
     end
 
-    # The first call on a store compares the secret, and takes the long way through Ruby. `status`
-    # is that call, so later calls take the short way through C.
+    # The first call on a store compares the secret with the store's fingerprint, and takes the
+    # long way through Ruby. `status` is that call, so later calls take the short way through C.
     def self.open(name, address)
       require "plock"
 

@@ -54,9 +54,9 @@ size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAM
 
 /* --- binding_waiting.c --- */
 
-/* Drives an operation that has begun until it is done. Waits without the GVL or through the Fiber
- * scheduler. If an interrupt raises, the operation is cancelled, the engine cleans up on the
- * server, and the exception propagates. */
+/* Drives an operation until it is done. The operation must have begun. Waits without the GVL or
+ * through the Fiber scheduler. If an interrupt raises, the operation is cancelled, the engine
+ * cleans up on the server, and the exception propagates. */
 plock_status binding_carry_on(plock_operation operation);
 plock_status binding_drive(plock_lease *lease);
 /* Repeats the step until it is done, and waits as binding_carry_on does. An interrupt may raise

@@ -245,9 +245,9 @@ static void raise_timeout(const holding *h, VALUE cause) {
     rb_exc_raise(timeout);
 }
 
-/* Reports that the acquire failed. A caller without a callback gets the store's error. If the
- * caller has a callback, the callback has already received every failure. So that caller gets only
- * a TimeoutError or, from hold_digest, UNACQUIRED. */
+/* Reports that the acquire failed. If the store failed, a caller without a callback gets the
+ * store's error. A callback has already received every failure. So a caller with a callback gets
+ * only a TimeoutError or, from hold_digest, UNACQUIRED. */
 static VALUE fail_to_acquire(const holding *h, plock_status status) {
     const plock_error error = *plock_lease_error(h->lease);
     const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;
@@ -298,7 +298,7 @@ static VALUE hold(VALUE argument) {
     return rb_ensure(acquire_and_yield, argument, release, argument);
 }
 
-/* With a report for the failures, the acquire does not give up after a failure. */
+/* If the caller passes a `report`, the acquire does not give up after a failure. */
 static holding prepare(VALUE store, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
     rb_need_block();
     return (holding){.kind = binding_kind(store),

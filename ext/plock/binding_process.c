@@ -20,7 +20,7 @@
 
 /* --- the terminal --- */
 
-/* terminal_group(fd) -> the terminal's foreground process group, or nil if it is not this
+/* terminal_group(fd) -> the terminal's foreground process group, or nil if `fd` is not this
  * process's controlling terminal. */
 static VALUE terminal_group(VALUE self, VALUE fd) {
     (void)self;

@@ -40,8 +40,8 @@ static VALUE answer(VALUE object, plock_query *query) {
     return parts;
 }
 
-/* ask_status(key, shared, first, budget) -> as plock_query_status. budget: in seconds, or nil for
- * the store's timeouts. */
+/* ask_status(key, shared, first, budget) -> the parts of plock_query_status's answer. budget: in
+ * seconds, or nil for the store's timeouts. */
 static VALUE store_ask_status(VALUE self, VALUE key, VALUE shared, VALUE first, VALUE budget) {
     VALUE object;
     plock_query *query = about(&object, self, key, RTEST(shared));

@@ -219,7 +219,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE re
 
 /* --- other methods --- */
 
-/* Methods that return what plock/config.h says. */
+/* Methods that return values of the store's configuration (plock/config.h). */
 #define READER(name, convert)                                                                      \
     static VALUE store_##name(VALUE self) {                                                        \
         return convert(plock_config_##name(plock_store_config(binding_store(self))));              \

@@ -255,8 +255,8 @@ static VALUE drop(VALUE unused, VALUE error) {
 
 /* If a signal handler has raised, runs the function again. The mask does not defer signal handlers,
  * so a handler may raise even before the function has done anything. A Plock::Error was raised by
- * the function itself, so the function is not run again. If a later run raises one, it is dropped,
- * because it must not replace the handler's exception, which may be to end the process. */
+ * the function itself, so the function is not run again. A Plock::Error of a later run is dropped,
+ * because it must not replace the handler's exception, which may be meant to end the process. */
 static VALUE run_again(VALUE argument) {
     const completion *c = (const completion *)argument;
     if (c->done || c->runs >= RUNS_MOST) return Qnil;
@@ -285,8 +285,8 @@ static VALUE complete(VALUE self) {
 }
 
 /* Runs the clean-up of `finally`. An ensure clause in Ruby could be interrupted before it has
- * deferred interrupts. This function cannot: Ruby checks for no interrupts between the end of the
- * block and the moment at which handle_interrupt sets the mask. */
+ * deferred interrupts. This function cannot, because Ruby does not check for interrupts between
+ * the end of the block and the moment at which handle_interrupt sets the mask. */
 static VALUE clean_up(VALUE cleanup) { return binding_complete(call, cleanup); }
 
 /* finally(cleanup) { … } -> the block's value. */

@@ -10,8 +10,8 @@ module Plock
   # fence, as after {Lease#dump} and {Locking#adopt}. A lease that was lost in the parent is lost in
   # the daemon, too. If the parent was not notified of the loss, the daemon is.
   #
-  # Background releases stay with the parent. Before the fork, the parent waits for them, for as
-  # long as any process waits for its background releases when it exits.
+  # Background releases stay with the parent. Before the fork, the parent waits for them, for at
+  # most as long as an exiting process waits for them.
   #
   # @api private
   #

@@ -64,8 +64,8 @@ module Plock
     def logger = @configuration&.logger
 
     # @api private
-    # @return [Hash{Symbol => Object}, nil] `log` of the configuration. Makes no configuration, so
-    #   that any thread can ask while {configure} runs
+    # @return [Hash{Symbol => Object}, nil] `log` of the configuration. Creates no configuration if
+    #   there is none, so that any thread can call this method while {configure} runs
     def log_settings = @configuration&.log
 
     # @api private
@@ -227,8 +227,9 @@ module Plock
       thread.value
     end
 
-    # An attempt may take a second to fail. So the callers that have waited for the attempt of
-    # another thread fail as that did. Otherwise they would try one after the other.
+    # An attempt may take a second to fail. So if a caller has waited for another thread's attempt,
+    # and that attempt failed, the caller fails with the same error. Otherwise the waiting callers
+    # would try one after the other.
     def open_once(began_at)
       error, failed_at = @failure
       return attempt unless error && failed_at > began_at

@@ -14,8 +14,8 @@ module Plock
   #     e.message # => what happened, and where
   #   end
   class Error < StandardError
-    # The engine's name for the failure. It is more specific than the class of the error, and
-    # changes as rarely.
+    # The engine's name for the failure. It is more specific than the class of the error, and just
+    # as stable.
     #
     # @return [Symbol, nil] `:refused`, `:readonly`, `:wrongpass` …; nil when nothing more is known
     attr_reader :code

@@ -46,7 +46,7 @@ module Plock
       attr_reader :listening
 
       # @api private
-      # @return [Boolean, nil] is there a subscriber to renewals, or a bridge?
+      # @return [Boolean, nil] is there a subscriber to renewals, or an {ActiveSupportBridge}?
       attr_reader :renewals
 
       # @api private
@@ -141,7 +141,8 @@ module Plock
       def replace
         @lock.synchronize do
           @subscriptions = yield(@subscriptions).freeze
-          # the bridge's library does not tell when its listeners change
+          # ActiveSupport does not report when it gets a listener, so the bridge counts as a
+          # subscriber to renewals
           bridges, own = @subscriptions.partition { |one| one.equal?(ActiveSupportBridge) }
           @listening = @subscriptions.empty? ? nil : true
           @renewals = bridges.any? || own.any? { |subscription| subscription.wants?(:renew) }

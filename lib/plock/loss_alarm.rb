@@ -85,7 +85,8 @@ module Plock
     # Called from another thread. Only the first error counts.
     #
     # @return [Boolean] will the error be raised? Not if this alarm has already received an error,
-    #   if the thread has left the block, or if the block's fiber is suspended
+    #   if the thread has left the block, if the block's fiber is suspended, or if the block runs
+    #   under a Fiber scheduler
     def raise_inside(error)
       @lock.synchronize do
         return false if @error

@@ -5,8 +5,8 @@ require_relative "locking/own_shares"
 require_relative "locking/shared_lock"
 
 module Plock
-  # A key that many readers share, or one writer holds; {Locking#read_write_lock} makes one. Each
-  # holder has its own lease, with a fence, a TTL and `on_lost:`, as the holder of a lock does.
+  # A key that many readers share, or one writer holds. {Locking#read_write_lock} returns such a
+  # lock. Each holder has its own lease, with a fence, a TTL and `on_lost:`, as with a plain lock.
   #
   # Callers are admitted in FIFO order. A writer waits for the readers before it, and later callers
   # wait behind it, so neither readers nor writers starve.

@@ -39,7 +39,7 @@ module Plock
     # {Lease#release}.
     #
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`,
-    #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
+    #   `max_hold:`, `at_least:`, `on_lost:`, `label:`, `replicas:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] the caller got no permit within `wait:`. The block has not run.

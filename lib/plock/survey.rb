@@ -11,8 +11,8 @@ module Plock
   # of that survey. So viewers cost the store and this process little, however many locks and
   # viewers there are.
   #
-  # A survey writes nothing to the store. It does not compare the secret first, because that would
-  # write a fingerprint.
+  # A survey writes nothing to the store. So it skips the comparison of secrets, which may write a
+  # fingerprint.
   #
   # @api private
   class Survey

@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-/* After this many microseconds, even a request that only reads checks the file again. */
+/* After this many microseconds, each request checks the file again, even if it only reads. */
 enum { LOOKED_AT = 20000 };
 
 /* The store's file, its folder, and a path beside the folder to which they can be moved. */

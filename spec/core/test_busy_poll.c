@@ -30,7 +30,8 @@ static unsigned wait_for_answer(unsigned comes, bool finds) {
     return looks;
 }
 
-/* Waits 15 times. That is too rare for polling. After one more wait, waits are frequent. */
+/* Waits 15 times, which is one wait too few for polling. From the next wait on, waits are
+ * frequent. */
 static void begin(long threads) {
     answers = (plock__answers){0};
     moment += PLOCK_SECOND;

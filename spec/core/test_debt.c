@@ -201,7 +201,7 @@ static void there_are_never_too_many(void) {
     begin(true);
     for (unsigned i = 0; i < TOO_MANY + 1; i++) submit(i, 3600 * PLOCK_SECOND);
     for (unsigned rounds = 0; atomic_load(&asked) == 0 && test_patient(&rounds);) continue;
-    /* three debts are too many, or two if the collector has taken one out of the list */
+    /* three debts exceed the limit, or two if the collector has taken one out of the list */
     submit(TOO_MANY + 1, 3600 * PLOCK_SECOND);
     submit(TOO_MANY + 2, 3600 * PLOCK_SECOND);
     CHECK(atomic_load(&settled) >= 2 && atomic_load(&settled) <= 3);

@@ -228,8 +228,8 @@ static void an_extended_lease_is_released_for_as_long_as_it_lasts(void) {
 static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
     begin();
     CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_SILENT);
-    /* When this time has passed, the lease has expired for this process. But if the server executed
-     * the extension, the lease still exists on the server. */
+    /* After 10 s, the lease has expired for this process. But if the server executed the
+     * extension, the lease still exists on the server. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
@@ -242,8 +242,8 @@ static void so_is_one_whose_extension_was_given_up(void) {
     CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
-    /* When this time has passed, the lease has expired for this process. But if the server executed
-     * the extension, the lease still exists on the server. */
+    /* After 10 s, the lease has expired for this process. But if the server executed the
+     * extension, the lease still exists on the server. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();

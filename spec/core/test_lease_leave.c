@@ -31,7 +31,7 @@ static void forget(void) {
     lease = NULL;
 }
 
-/* Checks for the notice that the lease with this id, on the key "k", was forgotten. */
+/* Checks that the next notice reports the lease with this id, on the key "k", as forgotten. */
 static void check_told(uint64_t id) {
     plock_notice *notice = plock_notice_next();
     if (!CHECK(notice != NULL)) return;

@@ -269,7 +269,7 @@ static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(voi
     plock__local_map *map = NULL;
     plock_error error;
     CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
-    /* takes all numbers below the file's descriptor, which are soon taken in a real program */
+    /* takes all numbers below the file's descriptor, as a real program soon does */
     int taken[64], count = 0;
     do taken[count] = dup(STDERR_FILENO);
     while (taken[count++] < map->fd && count < 64);

@@ -23,7 +23,7 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND;
 
-/* After this many microseconds, even a request that only reads checks the file again. */
+/* After this many microseconds, each request checks the file again, even if it only reads. */
 static const useconds_t LOOKED_AT = 20000;
 
 static plock_status open_at(const char *path, plock_error *error) {
@@ -48,8 +48,8 @@ static void a_folder_is_none(void) {
     plock_error error;
     CHECK(snprintf(path, sizeof path, "%s/folder", local_folder()) > 0);
     CHECK(mkdir(path, S_IRWXU) == 0);
-    /* In the second round, other users may write to the parent folder. That has an error of its
-     * own, which must not replace this one. */
+    /* In the second round, other users may write to the parent folder. The error about the parent
+     * folder must not replace the error about the path. */
     for (int shared = 0; shared < 2; shared++) {
         CHECK(chmod(local_folder(), shared ? S_IRWXU | S_IWOTH : S_IRWXU) == 0);
         CHECK_STATUS(open_at(path, &error), PLOCK_BAD_CONFIG);

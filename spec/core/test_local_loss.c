@@ -182,7 +182,7 @@ static void a_process_that_has_released_is_not_refused(void) {
     enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS, ENDS_COUNT = sizeof ENDS / sizeof *ENDS };
     for (int i = 0; i < FATES_COUNT; i++) {
         /* a lease that was left to other processes stays in a damaged file, so is_left is not
-         * tested with one */
+         * tested with the fates that damage the file */
         const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1;
         plock_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
         plock_interest interest;

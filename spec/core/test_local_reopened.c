@@ -19,7 +19,7 @@ const char *__tsan_default_suppressions(void) { return "race:plock__local_lose";
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND, SHORT = 100 * PLOCK_MILLISECOND;
 
-/* After this many microseconds, even a request that only reads checks the file again. */
+/* After this many microseconds, each request checks the file again, even if it only reads. */
 static const useconds_t LOOKED_AT = 20000;
 
 static void write_over(size_t offset, const void *bytes, size_t length) {

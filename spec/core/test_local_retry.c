@@ -1,5 +1,5 @@
-/* A call of a local store that loses its file while the call waits, or while the call is inside the
- * critical section. The call goes on in the present file. */
+/* A local store loses its file while a call waits, or while a call is inside the critical section.
+ * The call goes on in the present file. */
 #include "lost_file.h"
 
 #include "local_support.h"

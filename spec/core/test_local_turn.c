@@ -93,7 +93,7 @@ static void await_program(void) {
     await(MAY);
 }
 
-/* The worker thread was about to check the second lease while it waited. When the thread goes on,
+/* While the second lease waited, the worker thread was about to check it. When the thread goes on,
  * that lease has been granted and released. In the first round, it has no place in the file any
  * more. In the second round, it waits again, at another place. */
 static void a_process_that_was_inside_since_is_not_checked(void) {

@@ -478,7 +478,8 @@ static void block_the_worker(blockade *b) {
 
 static void unblock_the_worker(blockade *b) { CHECK(write(b->ends[1], "", 1) == 1); }
 
-/* By then, the record of the claim can belong to a waiter of this process. */
+/* When the worker thread comes to end the claim, the claim's record may already belong to a waiter
+ * of this process. */
 static void the_worker_ends_no_claim_that_has_a_new_owner(void) {
     scene *s = new_scene(), *t = new_scene();
     s->store = t->store = local_open();

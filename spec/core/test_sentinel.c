@@ -332,7 +332,7 @@ static void none_that_answers_is_told_in_time(void) {
     CHECK_STATUS(find("", AWAY, AWAY, AWAY), PLOCK_CONNECT);
     CHECK_HAS(error.message, "the sentinel 127.0.0.1:");
     end();
-    /* a long timeout, so that even a busy machine needs less than three times as long */
+    /* a long timeout, so that even a busy machine needs less than three times the timeout */
     const plock_ns before = plock_now();
     CHECK_STATUS(find("&connect_timeout=2", SILENT, SILENT, SILENT), PLOCK_SILENT);
     CHECK(plock_now() - before < 3 * 2 * PLOCK_SECOND);

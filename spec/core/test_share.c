@@ -321,8 +321,8 @@ static const char *answers_in_line(const char *command, unsigned nth) {
 }
 
 /* One of two waiters has been refused, and will ask again in 400 ms. Then the other waiter is
- * granted a share. The answer to that waiter names no moment, and must not change when the refused
- * waiter asks. */
+ * granted a share. The answer to that waiter names no moment, so the refused waiter must still ask
+ * after its 400 ms. */
 static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];

@@ -126,7 +126,7 @@ static void any_node_tells_the_map(void) {
 }
 
 static void none_is_waited_for_longer_than_for_one(void) {
-    /* a long timeout, so that even a busy machine needs less than three times as long */
+    /* a long timeout, so that even a busy machine needs less than three times the timeout */
     const plock_ns began = plock_now();
     CHECK_STATUS(ask("2", SILENT, HANGS, SILENT), PLOCK_SILENT);
     CHECK_HAS(error.message, "in time");

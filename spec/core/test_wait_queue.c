@@ -182,7 +182,7 @@ static void a_message_counts_beside_an_answer(void) {
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(next(true) == NULL);
     CHECK_INT(at, plock_now() + PLOCK_SECOND);
-    /* A waiter asks before the announced moment. At that moment, one must ask again. */
+    /* The waiter asks before the announced moment, and must ask again at that moment. */
     plock__wait_queue_looks(queue, plock_now());
     fake_clock_pass(PLOCK_SECOND);
     CHECK(next(true) == &waiters[0]);

@@ -178,7 +178,7 @@ static void but_one_that_is_given_up_meanwhile_has_not_been_asked_for(void) {
     plock_lease_cancel(lease);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     /* The program began its extension after the renewal left. So the answer to that renewal does
-     * not date the lease, and another renewal follows at once. */
+     * not change the lease's validity, and another renewal follows at once. */
     renewals(3);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
     end();

@@ -53,8 +53,8 @@ module Model
         kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
     end
 
-    # Runs when time passes. A process that has asked since the queue was lost has regained all its
-    # places before that.
+    # Runs when time passes. By then, a process that has asked since the queue was lost has
+    # regained all its places.
     def see_who_asked
       return unless scenario.faults.key?(:evict)
 

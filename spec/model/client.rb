@@ -166,7 +166,7 @@ module Model
       client = clients[i]
       alone = scenario.tenants[scenario.homes[i]].size == 1
       client.own = own && !alone
-      # only other clients of the process read `unplaced` before the answer sets it again, so a
+      # until the answer sets `unplaced` again, only other clients of the process read it, so a
       # client that is alone clears it
       client.unplaced &&= !alone
       ticket = rules[:keep_ticket] ? client.ticket : 0

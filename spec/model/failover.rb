@@ -153,8 +153,8 @@ module Model
       Request.new(request.op, request.value, request.ticket, request.late, old).freeze
     end
 
-    # The server to which a process sends: nil for the main server, OLD for the old primary. NEW
-    # also stands for the old primary, if the process has already been told of the new one.
+    # The server to which a process sends: nil for the main server, OLD or NEW for the old primary.
+    # NEW means that the process has already been told of the new primary.
     def destination(node)
       return unless node.behind
 

@@ -168,8 +168,8 @@ module Model
       false
     end
 
-    # No client will pass this lock on when it becomes free. So the first two waiters that listen
-    # are told to look at that moment. Two are told, because one may fail.
+    # No client will pass this lock on when it becomes free. So the script tells the first two
+    # waiters that listen to ask again at that moment. It tells two, because one may fail.
     def tell_to_look(delay)
       watchers = rules[:two_watch] ? 2 : 1
       queue.first(scenario.tries ? scenario.tries + 2 : queue.size)
@@ -229,7 +229,7 @@ module Model
       return [:held] unless scenario.fails_over
 
       # A process that knows the new primary must not use the old one. If it gets a lease there,
-      # the lease counts as one of both servers, so that no other lease may exist beside it.
+      # the lease counts on both servers, so that no other lease may exist beside it.
       [:held, nil, nil, nil, nil, @late_to_old ? Failover::BOTH : line_here]
     end
 

@@ -3,10 +3,10 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of locks with several holders. Here, `idle` is the longest time that the first
-  # waiter of a running process may be kept out although its share is compatible with the holders'.
-  # If a frozen waiter is ahead of it, that time includes what is left of the holders' leases, and
-  # the frozen waiter's baton.
+  # The scenarios of locks with several holders. Here, `idle` is the longest time for which the
+  # lock may keep out the first waiter whose process runs, although its share is compatible with
+  # the holders'. If a frozen waiter is ahead of it, that time includes what is left of the
+  # holders' leases, and the frozen waiter's baton.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B

@@ -40,7 +40,7 @@ RSpec.describe Parse::Lock do
   describe "arguments" do
     before { use_redis }
 
-    # In each call, all arguments that are checked later are also wrong.
+    # In each call, all arguments that are checked after the reported one are also wrong.
     it "are looked at in the order of the contract" do
       later = { on_degraded: :riase, secret: "short", ttl: nil, wait: nil }
       expect { described_class.acquire(nil, **later) }.to raise_error(

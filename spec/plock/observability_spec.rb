@@ -22,7 +22,7 @@ RSpec.describe "Metrics, traces and logs" do
           require "plock/logs"
           ADDRESS, KEY = ARGV
           STORE = Plock::Store.open(ADDRESS)
-          STORE.acquire("first of all") { nil } # now the secret is known to agree
+          STORE.acquire("first of all") { nil } # compares the secret; only later calls run in C
 
           # From now on, an acquire that is not made in C raises.
           def forbid_ruby

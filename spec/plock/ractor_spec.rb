@@ -63,7 +63,7 @@ RSpec.describe "In a Ractor" do
         end
       }
       ObjectSpace.singleton_class.prepend(defined)
-      Plock::Store.open("memory:") # no other Ractor can load files
+      Plock::Store.open("memory:") # loads the files, because other Ractors cannot
       ractors = Array.new(4) {
         Ractor.new {
           store = Plock::Store.open("memory:")

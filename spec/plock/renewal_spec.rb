@@ -48,7 +48,7 @@ RSpec.describe "Renewal" do
     granted_at = Plock::Clock.now - held_for
     eventually(10) { hold.lost? }
     expect(hold.held_for).to be >= 1.2
-    expect(hold.valid_until).to be <= granted_at + 1.2 + ttl # no renewal after max_hold:
+    expect(hold.valid_until).to be <= granted_at + 1.2 + ttl # `max_hold:` ended the renewals
     eventually { !held?(hold) } # on the server, the key lasts a little longer than the lease
   end
 
@@ -66,7 +66,7 @@ RSpec.describe "Renewal" do
     expect(hold.release).to be true
   end
 
-  # A call without `ttl:` is in the list of renewals that begin later even before it has the lock.
+  # A call without `ttl:` enters the list of later renewals even before it has the lock.
   # When the second call times out, it leaves the list without waking the worker thread. The thread
   # must still notice that the list is empty, and end.
   it "leaves no thread behind after a wait that was too long", :slow do

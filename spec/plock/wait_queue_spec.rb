@@ -241,7 +241,7 @@ RSpec.describe "The wait queue" do
         told = Thread::Queue.new
         line = line_up(20, told, acquiring)
         server.call(*(command || ["DEL", queue]))
-        lease.release unless command # after FLUSHALL, no release tells the waiters of the free key
+        lease.release unless command # FLUSHALL frees the key without telling the waiters
         served_in(6) { expect(line.map { |waiter| waiter.join(60) }).to all be_a(Thread) }
         expect(Array.new(told.size) { told.pop }).to eq [*0...20]
         warnings { lease.release } if command

@@ -58,7 +58,7 @@ RSpec.describe "Code of an application of Rails" do
           Dir.children("/proc/self/fd").count do |fd|
             File.readlink("/proc/self/fd/\#{fd}").start_with?("socket:")
           rescue Errno::ENOENT
-            false # the one that lists them
+            false # the descriptor that lists the others
           end
         end
       RUBY

@@ -186,7 +186,7 @@ module Support
     def type_plock(*arguments, env: {}) = screen(*PROGRAM, *arguments, env: env)
 
     # The command has a session of its own, and so an autogroup (sched(7)). On a busy machine, it
-    # may not run for seconds, and get the answer of the shared server late.
+    # may have to wait for seconds until it runs, and so read the shared server's answer late.
     def screen(*command, env: {})
       environment =
         plock_environment(env).merge(

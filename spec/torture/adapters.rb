@@ -47,7 +47,7 @@ module Torture
 
     SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once", 6 => ":semaphore" }.freeze
 
-    # Is this a key that may outlive its lock, until it expires?
+    # May this key outlive its lock, until the key itself expires?
     def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
 
     # Is this a key that a store keeps forever?

@@ -7,10 +7,10 @@
 # sentinel, Redis is a primary with two replicas and three sentinels, and it fails over (sentinel/).
 # With --topology cluster, Redis is a cluster in which slots move and replicas take over (cluster/).
 #
-# A run has at least two rounds, or at least one with --course or --topology. Each round uses the
-# next seed, which selects the round's course. Of two rounds, one has the course rough and the other
-# has a different course. Twelve rounds cover all courses. A single round with the same seed and
-# course makes the same decisions again.
+# A run has at least two rounds. With --course or --topology, it has at least one. Each round uses
+# the next seed, which selects the round's course. Of two rounds, one has the course `rough` and
+# the other has a different course. Twelve rounds cover all courses. A single round with the same
+# seed and course makes the same decisions again.
 
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 shared = "/dev/shm"

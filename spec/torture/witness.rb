@@ -414,7 +414,7 @@ module Torture
     end
 
     # The moment from which the waiter counts as queued. If the server has forgotten the key, the
-    # waiter has another REMEMBERED to come back into the queue.
+    # waiter gets more time (REMEMBERED) to come back into the queue.
     def queued_since(waiter, served)
       return unless waiter.queued
 
@@ -475,7 +475,7 @@ module Torture
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
       # When a forked child gives up, it exits at once. If the server has just given it the turn,
-      # nobody passes that turn on. So this check ignores the moments after such an exit.
+      # no process passes that turn on. So this check ignores the moments after such an exit.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 

@@ -39,7 +39,7 @@ module Demo
         sleep LOOK_AGAIN_S
       end
     rescue RedisClient::PermissionError
-      nil # the URL's user may not list connections; most likely the server has closed them
+      nil # without permission to list connections, assume that the server has closed them
     end
 
     def client

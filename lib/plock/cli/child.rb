@@ -9,7 +9,7 @@ module Plock
     # The child process that runs the command, as the leader of a process group of its own. The
     # command does not begin before {#start}.
     class Child
-      FORK_S = 2.5 # seconds; Ruby then has tried to fork three times
+      FORK_S = 2.5 # seconds; within this time, Ruby tries to fork three times
       private_constant :FORK_S
 
       # @return [Integer] the pid of the process, which is also the number of its group

@@ -13,8 +13,8 @@ module Plock
     # command is stopped (Ctrl-Z), this process also stops, so that the shell notices. When the
     # shell continues this process, the command continues only if the lease is still valid.
     class Job
-      # Seconds between two checks whether a process group has ended. The system does not report
-      # the end of a group.
+      # Seconds between two checks whether a process group has ended, because the system does not
+      # report the end of a group. Also how long to wait for CONT after a stop.
       LOOK = 0.02
 
       # The signals that stop a process when it uses a terminal that belongs to another group.

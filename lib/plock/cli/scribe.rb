@@ -56,7 +56,7 @@ module Plock
         character
       end
 
-      # A logger calls this when it is closed. It has no effect.
+      # Does nothing. A logger that is being closed calls this method.
       def close = nil
 
       # Waits until the texts are written, but no longer than PATIENCE_S, because the stream's

@@ -8,7 +8,8 @@ module Plock
     # `plock wait`
     #
     # If the key is held, the command waits in the queue, acquires the key and releases it at once.
-    # So the command need not poll. When the command ends, all earlier waiters have been served.
+    # So the command need not poll. When it has acquired the key, all earlier waiters have been
+    # served, if the store has a queue for all processes.
     class WaitCommand < Command
       NAME = "wait"
       USAGE = "[options] KEY"

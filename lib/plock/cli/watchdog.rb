@@ -7,9 +7,9 @@ module Plock
     # Kills a process group if this process ends for any reason before {#release} is called.
     #
     # The watchdog is a separate process, written in C. It has a session of its own, and reads a
-    # pipe from this process. It closes all descriptors except the pipe and `holding`, because
-    # another process may wait until they are closed. SIGKILL is the only signal that ends it;
-    # {#keep_alive} then starts a new watchdog.
+    # pipe from this process. It keeps only the descriptors of the pipe and `holding` open,
+    # because another process may wait until the others are closed. SIGKILL is the only signal that
+    # ends it; {#keep_alive} then starts a new watchdog.
     class Watchdog
       # The format in which the pipe carries a process group's number; see Array#pack.
       GROUP = "i"

@@ -112,8 +112,8 @@ class Locker
   end
 
   # @api private
-  # Chooses a new owner name. An earlier request may be carried out late. Its row has the old name,
-  # so it does not count as ours.
+  # Chooses a new owner name. The database may still carry out an earlier request. That request
+  # writes the old name into the row, so the row then does not count as ours.
   #
   # @return [Boolean] false if the caller has set the name, which is then kept
   def rename

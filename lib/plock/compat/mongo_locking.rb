@@ -164,9 +164,9 @@ module Mongo
       end
 
       # @api private
-      # Finds the classes in {Exceptions} that are not constants of this module. For example, this
-      # module has no constant `ArgumentError`. Otherwise a class that includes the module would
-      # find {Exceptions::ArgumentError} under this name instead of Ruby's class.
+      # Finds the classes in {Exceptions} that are not constants of this module, such as
+      # {Exceptions::ArgumentError}. If `ArgumentError` were a constant of this module, a class
+      # that includes the module would find it instead of Ruby's class.
       def const_missing(name)
         Exceptions.const_defined?(name, false) ? Exceptions.const_get(name, false) : super
       end

@@ -95,7 +95,7 @@ class RemoteLock
     end.call
   end
 
-  # Waits for the lock, for at most the time that `retries` tries with growing pauses take: 10 to 20
+  # Waits for the lock, but no longer than `retries` tries with growing pauses would take: 10 to 20
   # seconds by default. The caller must call {#release_lock} when its work is done. A caller that
   # already holds the lock also waits.
   #

@@ -23,7 +23,7 @@ module Plock
     # | `:job_rescheduled` | how long the job waited | as `:job_discarded`; `delay:` in seconds |
     # | `:job_discarded`, `:job_handled` | how long the job waited | `job:`, `job_id:`, `holder:` |
     # | `:job_refused` | how long the job waited | `job:`, `job_id:`, `holder:` |
-    # | `:job_unguarded` | until the job continued without its key | `job:`, `job_id:`, `error:` |
+    # | `:job_unguarded` | how long the job waited | `job:`, `job_id:`, `error:` |
     #
     # `job:` and `error:` are the names of classes. `holder:` is the label of the holder. The events
     # of a {ReadWriteLock} also have `mode:`, which is `:read` or `:write`.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "opentelemetry-metrics-api"
-# in newer versions, the API without an SDK has the global provider only in this file
+# newer versions of the API define the global provider in this file, and let the SDK load it
 require "opentelemetry/metrics/global" unless OpenTelemetry.respond_to?(:meter_provider)
 
 module Plock

@@ -52,8 +52,8 @@ module Plock
         end
       end
 
-      # Brings the gauges up to date. Adapters that know when their values are read call this. Call
-      # it yourself before you push metrics of a process that may have been idle.
+      # Brings the gauges up to date. If an adapter knows when its values are read, it calls this
+      # first. Call it yourself before you push metrics of a process that may have been idle.
       #
       # @return [nil]
       def refresh

@@ -157,8 +157,8 @@ module Plock
         lease.abandon(Clock.now + within)
       end
 
-      # Like {#take_back}, for a caller that must not wait. Closes the connection if an answer is
-      # outstanding.
+      # Like {#take_back}, for a caller that must wait only briefly. Closes the connection if an
+      # answer is outstanding.
       def take_back_later(lease)
         lease.connection&.spoil if lease.connection&.busy?
         take_back(lease, AcquireRequest::AT_ONCE_S)

@@ -53,8 +53,8 @@ module Plock
 
       # @api private
       ONE_HOLDER = "memcached cannot share a key"
-      # A server that is not a URL, as Dalli reads it: a host or a socket, and perhaps a port and a
-      # weight.
+      # Matches a server in Dalli's short form, which is not a URL: a host or a socket, and perhaps
+      # a port and a weight.
       SERVER = /\A(?:\[[\h:]+\]|[^:]+)(?::\d+){0,2}\z/
       DAY_S = 86_400
       private_constant :SERVER, :DAY_S

@@ -29,7 +29,8 @@ RSpec.describe "Guarded ActiveJobs" do
       GO << true
       eventually { DONE.size == 3 }
       # While Running runs, three locks are held: its own, and those of the two queued jobs. While
-      # Queued runs, only Both holds a lock. Both runs with two locks: on its key and on its job id.
+      # Queued runs, only the job Both holds a lock. While Both runs, it holds two: on its key and
+      # on its job id.
       see "held while they ran", done, [2 + 1, 1, 2]
       eventually("held when they were done") { held.empty? }
     RUBY

@@ -66,7 +66,7 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
   it "keep them through Sidekiq's retries, and give them back when they die" do
     run_on_sidekiq(<<~'RUBY')
       class Failing < Both
-        # Sidekiq 8 gives jobs this method; before, only Sidekiq with Rails does.
+        # Sidekiq 8 gives jobs this method. Before Sidekiq 8, jobs have it only with Rails.
         sidekiq_options(retry: 1) if respond_to?(:sidekiq_options)
         def perform = (DONE << Plock.status("k").fence) && raise(OnceFailed)
       end

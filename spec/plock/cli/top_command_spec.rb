@@ -59,7 +59,7 @@ RSpec.describe "plock top", needs: "redis-server" do
       type_plock("top", "--interval", "0.2", "--store", server.unix_url, *options, env: env)
     end
 
-    # Has the whole screen drawn again, so that the view sends all its text.
+    # Makes the view draw the whole screen again, so that it sends all its text.
     def see(view, *texts)
       eventually(20, "#{texts} not shown: #{view.shown[-2_000..]}") do
         view.type("\f")

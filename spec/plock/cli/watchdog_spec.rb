@@ -139,7 +139,7 @@ RSpec.describe Plock::CLI::Watchdog do
       expect_gone(dog)
     end
 
-    # Waits until the watchdog has gone to sleep twice. Between the two sleeps, it has looked
+    # Waits until the watchdog has gone to sleep twice. Between the two sleeps, it has checked
     # whether processes of the group still live.
     def await_looks(dog)
       2.times do

@@ -60,9 +60,9 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     expect(lease.release).to be(true)
   end
 
-  # The idle store loads the map of the slots after each move that it notices. A map from after the
-  # key's last move leads it to the right node, which refuses it. An older map leads it to the
-  # former node, which grants the key.
+  # The idle store loads the map of the slots after each move that it notices. If it loaded the map
+  # after the key's last move, it asks the right node, which refuses the key. With an older map, it
+  # asks the former node, which grants the key.
   it "may grant a key to a process that has not seen it leave" do
     held = keys.first
     idle = used(open_store(cluster.url))

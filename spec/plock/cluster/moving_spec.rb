@@ -139,8 +139,8 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
       end
     end
 
-    # While a slot moves, a command for several keys can fail in two ways. The error differs if the
-    # node has none of the keys, or only some. A semaphore must work in both cases.
+    # While a slot moves, a command for several keys can fail in two ways. The error depends on
+    # whether the node has none of the keys or only some. A semaphore must work in both cases.
     it "takes and releases permits beside others that are held" do
       semaphore = store.semaphore(key, permits: 3)
       leases = Array.new(2) { semaphore.acquire(ttl: 60, wait: 5) }

@@ -31,7 +31,7 @@ RSpec.describe "ActiveSupport::Notifications beside Plock::Locking::Direct" do
             require "plock"
             ADDRESS, KEY = ARGV
             STORE = Plock::Store.open(ADDRESS, logger: Logger.new(File::NULL))
-            STORE.acquire("first of all") { nil } # now the secret is known to agree
+            STORE.acquire("first of all") { nil } # compares the secret; only later calls run in C
 
             # From now on, a call that C does not complete on its own raises an error.
             def forbid_ruby

@@ -43,7 +43,7 @@ RSpec.describe "A job's lease" do
     store.break(key)
   end
 
-  # The first signal comes in the block, so that the steps are those of the `ensure`.
+  # The block does hardly anything, so nearly all steps are those of the `ensure`.
   it "is released if its push fails, at whatever step a signal handler then raises" do
     pushes = Plock::Sidekiq::Pushes
     dump = nil

@@ -33,7 +33,7 @@ RSpec.describe Plock::Locking::ReleaseEach do
     )
   end
 
-  # Such an interrupt can come from a scheduler that stops the fiber, or from a signal handler that
+  # An interrupt can come from a scheduler that stops the fiber, or from a signal handler that
   # raises.
   it "tries the others if it is interrupted, and drops their failures" do
     expect {

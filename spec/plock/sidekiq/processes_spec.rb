@@ -131,7 +131,7 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
           first = Sidekiq.redis { |redis| redis.call("SET", "first:#{key}", "1", "NX") }
           sleep if first
         ensure
-          sleep 1 if first && $! # it takes its time to end
+          sleep 1 if first && $! # the interrupted job ends slowly
           note(:leave, jid, Process.pid, key)
         end
       end

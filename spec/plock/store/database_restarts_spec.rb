@@ -108,8 +108,8 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
         eventually(10, "the key stays taken") { !store.status(key).held? }
       end
 
-      # The next example finds a wrong guess by the number of lines in the log. That works only for
-      # names of databases: after a wrong password, plock does not log each attempt.
+      # The next example finds a wrong guess by the number of lines in the log. That works only if
+      # the guess blames the database: after a wrong password, plock does not log each attempt.
       next if database == "plock_app"
 
       it "renews quietly: a few lines in the log at most, and few attempts to connect" do

@@ -183,7 +183,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       granted_at = Plock::Clock.now - held_for
       eventually(8 * renewed) { lease.lost? }
       expect(Plock::Clock.now - started).to be >= 1.9 * renewed
-      expect(lease.valid_until).to be <= granted_at + 3 * renewed # no renewal after max_hold:
+      expect(lease.valid_until).to be <= granted_at + 3 * renewed # `max_hold:` ended the renewals
       eventually { free? } # for its holder, the lease ends a little before the key is free
     end
 

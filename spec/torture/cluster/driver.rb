@@ -80,8 +80,8 @@ module Torture
       end
 
       # Yields a primary, which the block takes out of service. The block returns a lambda that
-      # brings the primary back. First, all nodes must agree again, and the old primary must be a
-      # replica. The window of the failover ends TOLD seconds after that.
+      # brings the primary back. Then waits until all nodes agree and the old primary is a replica.
+      # The window of the failover ends TOLD seconds after that.
       def strike(blow)
         return unless ready?
 

@@ -8,8 +8,9 @@
 -- ARGV[6], only from a waiter: its ticket, or '0' if it has none yet.
 -- Reply if the caller holds the share now: the fence, a string of 16 digits. If others wait for the
 --   lock, the reply is {fence, ms until the first lease expires}.
--- Reply if the share is refused: {0, ms until the caller should look again, …}, otherwise as that of
---   acquire.lua. The first flag is always 1, because each release notifies the waiters.
+-- Reply if the share is refused: as that of acquire.lua, but the second element is the ms until
+--   the caller should ask again. The first flag is always 1, because each release notifies the
+--   waiters.
 local lock, value, ttl, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local record, share, ticket = ARGV[3] .. ' ' .. value, ARGV[5], ARGV[6]
 -- include parts/names

@@ -17,7 +17,7 @@ if held then
   -- EXISTS counts the queue twice. So 1 means that there are only other holders, and 2 or 3 mean
   -- that there are waiters.
   local rest = redis.call('EXISTS', queue, queue, lock)
-  -- If there are neither other holders nor waiters, the script saves the HDEL. The note may stay,
+  -- If there are neither other holders nor waiters, the script skips the HDEL. The note may stay,
   -- because the next grant deletes all notes.
   if rest > 0 then redis.call('HDEL', companion, value) end
   if rest < 2 then return ours and 1 or 0 end

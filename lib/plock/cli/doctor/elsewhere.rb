@@ -7,7 +7,7 @@ module Plock
     module Doctor
       # Replaces {Server} for a store that answers only questions about locks. Such a store is in a
       # file of this host, in a database, in memcached, or in memory.
-      # There is no server to ask, so its place and its numbers are nil.
+      # The doctor cannot ask it about its server, so `place` and all numbers are nil.
       Elsewhere = Struct.new(:store, :place) do
         def number(_section, _name) = nil
       end

@@ -74,8 +74,8 @@ module Plock
           end
         end
 
-        # Drops the keys after one that opens a question, because the user typed them before the
-        # question was shown.
+        # If a key opens a question, drops the keys after it, because the user typed them before
+        # the question was shown.
         def press(keys)
           keys.each do |key|
             obey(@board.press(key))

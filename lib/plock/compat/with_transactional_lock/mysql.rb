@@ -9,14 +9,14 @@ module WithTransactionalLock
   #
   # Locks with different names must not block one another, so a lock must cover only one row. That
   # requires a table whose primary key is the lock's number, as plock's generator creates it. With a
-  # secondary index instead, the database would also lock the gap before the row. If the insert of a
-  # new row were rolled back, a waiter for that row would lock this gap, too. So a row is committed
-  # before it is locked for the first time.
+  # secondary index instead, the database would also lock the gap before the row. Even with the
+  # primary key, a waiter for a new row would lock such a gap if the row's insert were rolled back.
+  # So a row is committed before it is locked for the first time.
   #
   # A cleanup may delete a row that this process remembers. The next caller for that lock then
-  # inserts the row again in its own transaction, as plock sees from the database's answer. In that
-  # case, plock also commits the rows with the next lower and the next higher number. A waiter can
-  # lock only the gap between these two rows, and that gap contains no other lock.
+  # inserts the row again in its own transaction. plock sees this in the database's answer, and
+  # also commits the rows with the next lower and the next higher number. A waiter can lock only
+  # the gap between these two rows, and that gap contains no other lock.
   #
   # @api private
   module Mysql

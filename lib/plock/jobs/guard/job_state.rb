@@ -6,9 +6,9 @@ module Plock
     # the job. So each process that runs, kills or deletes the job knows the job's lease, even if
     # the job's class is gone or renamed.
     #
-    # The state contains the dump of the lease from the push ({Lease#dump}). {Run} describes how a
-    # queue may push the job's text back unchanged, as Sidekiq does for a retry and at a shutdown.
-    # The dump gives access to the lease, so it is never shown.
+    # The state contains the dump of the lease from the push ({Lease#dump}). A queue may push the
+    # job back with this dump, as Sidekiq does for a retry and at a shutdown. {Run} describes how
+    # the dump becomes valid again. The dump gives access to the lease, so it is never shown.
     #
     # @api private
     class JobState

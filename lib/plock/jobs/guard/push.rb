@@ -24,7 +24,7 @@ module Plock
         @began = Clock.now
       end
 
-      # @return [Conflict, nil] the conflict that prevents the push or postpones the job
+      # @return [Conflict, nil] the conflict, if another job has the key
       attr_reader :conflict
 
       # @return [Boolean] must the job be pushed, with its lease or without one?

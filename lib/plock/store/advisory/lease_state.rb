@@ -41,7 +41,7 @@ module Plock
           self
         end
 
-        # The connection of the failed attempt has been taken back, so the next one borrows again.
+        # The failed attempt's connection has been taken back, so the next attempt borrows one.
         def token=(token)
           super
           @loan = @store.pool.loan

@@ -60,7 +60,7 @@ module Plock
           [asked_at, server_id, fence] if held
         end
 
-        # The lock belongs to one server process, and a pooler may give the connection another.
+        # The lock belongs to one server process. A pooler may route the connection to another one.
         #
         # @return [Boolean] does this connection still hold the lock?
         def held?(connection, _key, server_id, deadline)

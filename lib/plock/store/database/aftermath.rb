@@ -18,8 +18,8 @@ module Plock
       # system resends the data of a closed connection with pauses that double. So after an
       # outage, the statement may take as long as the outage itself to arrive.
       #
-      # An Aftermath is a task of the {Scheduler}. It repeats a removal or a look that fails with
-      # growing pauses, until the lease would have expired.
+      # An Aftermath is a task of the {Scheduler}. If a removal or a look fails, the Aftermath
+      # repeats it after growing pauses, until the lease would have expired.
       #
       # @api private
       class Aftermath

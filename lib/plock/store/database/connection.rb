@@ -30,7 +30,7 @@ module Plock
         # How many seconds the server may take to report the session id of a new connection.
         START_S = 1.0
 
-        # Seconds to wait for the rest of an abandoned answer, and once more for a rollback.
+        # Seconds to wait for the rest of an abandoned answer. A rollback may take as long again.
         DRAIN_S = 0.05
 
         # A failed statement that may succeed if it is sent again.

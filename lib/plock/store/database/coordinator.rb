@@ -22,7 +22,7 @@ module Plock
         MICROSECONDS = 1_000_000.0
 
         # Seconds between two attempts of a statement that collided with another transaction: the
-        # first and the longest pause, while the connection is back in the pool.
+        # first and the longest pause. During a pause, the connection is back in the pool.
         COLLISION_S = [0.002, 0.1].freeze
 
         # Seconds between two deletions of old rows: PRUNE_ON_S while more old rows are left, else

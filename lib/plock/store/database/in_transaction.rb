@@ -74,9 +74,9 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # PostgreSQL calls the first waiter when the transaction is committed, even a waiter of this
-        # process, because the channel is empty. If the transaction is rolled back, the store makes
-        # the release again, because the owner has ended the lease.
+        # PostgreSQL calls the first waiter when the transaction is committed. This passes an empty
+        # channel, so PostgreSQL also calls a waiter of this process. If the transaction is rolled
+        # back, the store makes the release again, because the owner has ended the lease.
         #
         # @param acquired_here [Boolean] does a rollback also undo the acquire?
         def give_back_inside(lease, keep, deadline, acquired_here: false)

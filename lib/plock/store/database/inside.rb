@@ -72,7 +72,7 @@ module Plock
         def go_back
           Postgresql.stop_asking(@adapter.raw_connection) if @postgresql
           savepoint("ROLLBACK TO SAVEPOINT")
-          @back = true # a savepoint that is left does no harm; to go back to none would
+          @back = true # a leftover savepoint does no harm, but a rollback to a missing one would
           savepoint("RELEASE SAVEPOINT")
         rescue ActiveRecord::ActiveRecordError, *@failures
           @gone = @mysql && @begun # MySQL has rolled back everything, and the savepoint with it

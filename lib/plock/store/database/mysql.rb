@@ -76,8 +76,8 @@ module Plock
           @stays_open = true
         end
 
-        # If a statement is running, this asks the server to stop it. Otherwise the server would
-        # notice only later that the client is gone.
+        # If a statement is running, this asks the server to stop it. Without this request, the
+        # server would notice only later that the client is gone.
         def close
           kill if @busy && !Background.over? # at exit, the kill could hang
           super

@@ -5,8 +5,8 @@ require_relative "../support/lines"
 module Plock
   class Store
     class Database
-      # The place where a request waits that is in the database's queue. When the request's turn may
-      # have come, this process or another one calls the request by its token.
+      # The place of a request that waits in the database's queue. When the request's turn may have
+      # come, this process or another one calls the request by its token.
       #
       # @api private
       class Place < Lines::Place

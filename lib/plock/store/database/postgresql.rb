@@ -140,8 +140,8 @@ module Plock
           raise failure(e)
         end
 
-        # If a statement is running, this asks the server to stop it. Otherwise a statement that
-        # waits for another transaction would still be carried out when that transaction has ended.
+        # If a statement is running, this asks the server to stop it. Without this request, a
+        # statement that waits for another transaction would be carried out after that transaction.
         def close
           return super if !@busy || Background.over? # at exit, the cancel could hang
 

@@ -59,9 +59,10 @@ module Plock
         private
 
         # The condition that a claim's waiter is alive. The claim's holder record names the server
-        # process that listens for the waiter's process, and lives as long as the waiter. A listener
-        # holds an advisory lock. Trying that lock is cheaper than looking for the server process.
-        # But a free lock proves nothing, because listeners of older versions hold no such lock.
+        # process that listens for the waiter's process. This server process lives as long as the
+        # waiter. A listener holds an advisory lock. Trying that lock is cheaper than looking for
+        # the server process. But a free lock proves nothing, because listeners of older versions
+        # hold no such lock.
         def alive(claim)
           listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
           "CASE WHEN #{listener} !~ '^[0-9]+$' THEN true " \

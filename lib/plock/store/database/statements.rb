@@ -8,8 +8,8 @@ module Plock
       #
       # @api private
       module Statements
-        # In MySQL, a statement can read the table that it changes only in a subquery with a limit.
-        # This limit is so high that it changes nothing.
+        # In MySQL, a statement that changes a table can read that table only in a subquery with a
+        # limit. This limit is so high that it changes nothing.
         ALL = 1_000_000_000
         # If a time is more than a minute ahead of the clock, the clock has been set back since the
         # time was written. A smaller lead proves nothing: a statement that waited for a row still
@@ -150,7 +150,7 @@ module Plock
           first_of_queue("1 = 1", "#{fence}, #{left}, #{place}")
         end
 
-        # Returns one row if the condition holds, which ends with a waiter's record and token.
+        # If the condition holds, returns one row, which ends with a waiter's record and token.
         def first_of_queue(condition, columns = nil)
           "SELECT #{"#{columns}, " if columns}c.holder, c.token " \
             "FROM #{@leases} l LEFT JOIN #{@claims} c ON c.id = (SELECT MIN(q.id) " \
@@ -158,7 +158,7 @@ module Plock
             "WHERE l.name = $key AND #{condition}"
         end
 
-        # The table, the condition that finds the lease while it lasts, and what it binds.
+        # The table, the condition that finds the lease while it lasts, and the bound values.
         def lease(key, token, shared)
           if shared
             return @claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token

@@ -214,7 +214,7 @@ module Plock
 
         # @param names [Hash{String => String}] the keys of exclusive leases, by token
         # @return [Array<String>] the tokens of the renewed leases. The other leases are no longer
-        #   held, or another transaction has locked them.
+        #   held, or, on PostgreSQL, another transaction has locked them.
         def prolong_all(connection, names, span, deadline)
           mine = among(connection, names)
           connection.run("UPDATE #{@leases} SET #{ends_in(span)} WHERE #{mine}", deadline)

@@ -5,8 +5,8 @@ require_relative "../../clock"
 require_relative "../../errors"
 
 module Plock
-  # A short text in a file beside the file of a local store. Only this user can read and write
-  # either file. A process locks the note's file while it reads or writes the note.
+  # A short text in a file beside the file of a local store. Only this user can write to either
+  # file. A process locks the note's file while it reads or writes the note.
   #
   # @api private
   class LocalNote
@@ -32,9 +32,10 @@ module Plock
 
     private
 
-    # Runs the block so that a signal handler can also keep a note during this call. On the main
-    # thread, on which Ruby runs the handlers, another thread runs the block. The handler then waits
-    # for that thread to unlock the file, and not for the code that it has interrupted.
+    # Runs the block so that a signal handler can also keep a note during this call. Ruby runs the
+    # handlers on the main thread. So a call on the main thread leaves the block to another thread.
+    # The handler then waits for that thread to unlock the file, and not for the code that it has
+    # interrupted.
     def apart(&block)
       thread =
         begin

@@ -173,8 +173,8 @@ module Plock
       end
 
       # @param time [Float] on this backend's clock
-      # @return [Float] the same moment in seconds since 1970. It is as long ago as `time` is on
-      #   this backend's clock
+      # @return [Float] the moment, in seconds since 1970, that is as long ago as `time` is on this
+      #   backend's clock
       def since_epoch(time) = Clock.wall - (now - time)
 
       # The methods that {Store::LeaseState} requires of a store. The caller must hold the mutex.

@@ -17,9 +17,9 @@ module Plock
       # A lease is renewed when a third of its ttl has passed.
       RENEWALS_PER_TTL = 3
 
-      # At first, for this many seconds or half of the time to the first renewal, an automatically
-      # renewed lease is neither renewed nor watched for breaks. Most blocks are shorter, so their
-      # leases cost no request for this.
+      # At first, an automatically renewed lease is neither renewed nor watched for breaks. This
+      # lasts for LATER_S, or for half of the time to the first renewal if that is shorter. Most
+      # blocks end before that, so their leases cost neither renewals nor checks.
       LATER_S = 0.25
 
       # How many times a failed renewal is repeated within one ttl.

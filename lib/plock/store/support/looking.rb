@@ -31,16 +31,16 @@ module Plock
       def line_up(request) = @lines.line_up(request)
 
       # Undoes a grant that the caller may not know of. The acquire may reach the server after this
-      # first undo, so the scheduler undoes the grant again after AFTERMATH_S, and while the store
-      # does not answer. If the first undo fails and `within` is given, the scheduler also repeats
-      # it at once.
+      # first undo. So the scheduler undoes the grant again after AFTERMATH_S, and repeats this
+      # until the store answers. If the first undo fails and `within` is given, the scheduler also
+      # repeats it at once.
       #
-      # A server that was stopped may answer the undo before it carries out an acquire that it
-      # received earlier. So the scheduler undoes the grant once more after AFTERMATH_S. And the
-      # operating system resends the data of a closed connection with pauses that double. So after
-      # an outage, the acquire may take as long as the outage itself to arrive. The scheduler
-      # therefore undoes the grant twice more, with pauses as long as the outage, until the lease
-      # would have expired.
+      # After an outage, more undos follow the first answer. A server that was stopped may answer
+      # the undo before it carries out an acquire that it received earlier. So the scheduler undoes
+      # the grant once more after AFTERMATH_S. And the operating system resends the data of a
+      # closed connection with pauses that double. So the acquire may take as long as the outage
+      # itself to arrive. The scheduler therefore undoes the grant twice more, with pauses as long
+      # as the outage. No undo is repeated after the lease would have expired.
       #
       # @param within [Float, nil] seconds that the caller can wait; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)

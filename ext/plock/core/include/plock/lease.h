@@ -78,10 +78,10 @@ plock_ns plock_lease_budget(const plock_lease *lease, bool releases);
  * worker thread releases it, except in a forked child. NULL is allowed. */
 void plock_lease_free(plock_lease *lease);
 
-/* Frees a lease that the program forgot to release, as plock_lease_free does. If the lease is held,
- * a notice reports that (plock/notice.h). The notice is PLOCK_ABANDONED if the lease is still
- * valid, and otherwise PLOCK_EXPIRED. PLOCK_EXPIRED is reported only if plock_notice_want asked for
- * it. */
+/* Does the same as plock_lease_free, for a lease that the program forgot to release. If the lease
+ * is held, a notice reports that (plock/notice.h). The notice is PLOCK_ABANDONED if the lease is
+ * still valid, and otherwise PLOCK_EXPIRED. PLOCK_EXPIRED is reported only if plock_notice_want
+ * asked for it. */
 void plock_lease_abandon(plock_lease *lease);
 
 /* Returns true if this process acquired the lease and has not released or left it, and the lease

@@ -40,8 +40,8 @@ end
 -- this node. Just after a lock has moved to this node, its waiters still listen on the node that
 -- the lock came from.
 -- The note contains the name of the lock's node, and the server's time, in ms, at which the lock
--- moved to that node. The time is 0 if the lock has not moved since its first waiter queued. A
--- script that finds the name of another node in the note writes a new note.
+-- moved to that node. The time is 0 if the lock has not moved since its first waiter queued. If
+-- a script finds no note, or the name of another node in it, the script writes a new note.
 local function place(lock)
   node = node or server.pcall('CLUSTER', 'MYID')
   -- include beside
@@ -55,7 +55,8 @@ function redis.queued(lock)
   if note then server.pcall('SET', note, node .. ' 0', 'NX', 'PX', 600000) end
 end
 
--- Returns true during the first two seconds after the lock has moved to this node.
+-- Returns true during the first two seconds after the lock has moved to this node, and once if
+-- there is no note.
 local function moved(lock)
   local note = place(lock)
   if not note then return false end

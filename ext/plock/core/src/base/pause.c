@@ -5,7 +5,7 @@
 /* The pauses of one kind double from FIRST to LAST. Each is then made longer or shorter, at random,
  * by up to 30 %. If a holder publishes no release, the first waiter notices the free lock after at
  * most 94 ms: its longest pause is 26 ms, and for up to 68 ms of each second only processes that
- * poll may take the mutex (WINDOW_SEEN in node.c). */
+ * poll may take the lock (WINDOW_SEEN in node.c). */
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 20 * PLOCK_MILLISECOND;
 static const plock_ns TRY_FIRST = 10 * PLOCK_MILLISECOND, TRY_LAST = 250 * PLOCK_MILLISECOND;
 static const plock_ns BACKGROUND_FIRST = 20 * PLOCK_MILLISECOND, BACKGROUND_LAST = PLOCK_SECOND;

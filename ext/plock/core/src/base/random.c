@@ -9,8 +9,8 @@
 #include <sys/random.h>
 #endif
 
-/* The most bytes that one call of getentropy returns. Such a call takes only as long as three calls
- * that each draw the bytes of one token. */
+/* The most bytes that one call of getentropy returns. They are enough for 16 tokens, but the call
+ * takes only as long as three calls for one token each. */
 enum { DRAWN = 256 };
 
 static _Thread_local struct {

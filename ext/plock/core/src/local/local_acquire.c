@@ -159,8 +159,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
     /* If claim() does not admit a lease with a waker, the lease is queued in the same call, and
-     * then needs an attendant. One of an earlier file does not serve a file that has replaced it.
-     */
+     * then needs an attendant. The attendant of an earlier file does not serve the file that has
+     * replaced that file. */
     if (!status && lease->waker) status = plock__local_attend(lease->map, &lease->base.error);
     if (!status) status = plock__local_prepare_watch(lease);
     while (!status) {

@@ -61,8 +61,8 @@ static void heed(plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Runs in the waiting thread, which cannot begin watches on processes. In the rare case that one is
- * missing, makes the attendant look at once, which begins it. */
+/* Runs in the waiting thread, which cannot begin watches on processes. In the rare case that a
+ * watch is missing, makes the attendant look at once and begin the watch. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
     plock__enter();
     plock__local_attendant *attendant = lease->map->attendant;
@@ -80,8 +80,9 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 
 /* --- steps --- */
 
-/* Makes the attendant look on behalf of the leases with whose claims other processes have woken
- * this one. If messages may be missing, makes it look on behalf of all leases. */
+/* Other processes wake this one by sending it numbers of claims. Makes the attendant look on
+ * behalf of the leases of these claims. If messages may be missing, makes it look on behalf of all
+ * leases. */
 static void hear(plock__local_attendant *attendant) {
     plock__local_map *map = attendant->map;
     uint32_t claims[PLOCK__LOCAL_HEARD_MAX];
@@ -140,9 +141,9 @@ static void conclude(const plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Looks on behalf of a waiter. A process may wake this one before it changes the claim. But it
- * leaves the critical section only after the change, so this function sees the change. Returns
- * false if another process was inside. */
+/* Looks on behalf of a waiter. Another process may wake this process, and only then change the
+ * claim. But it leaves the critical section only after the change, so this function sees the
+ * change. Returns false if another process was inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;

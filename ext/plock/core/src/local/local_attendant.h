@@ -14,7 +14,7 @@ struct plock__local_attendant {
     plock_ns reviews_at; /* When the attendant next reviews all registered leases. */
     bool cannot_hear;    /* A watch for the ends of all processes could not be begun. */
 
-    /* Under the lock. */
+    /* Protected by the mutex. */
     plock_ns some_ended_at; /* When a descriptor last reported that a process may have ended. */
     plock_ns looks_at;      /* When the next step is due. It may then have nothing to do. */
     plock__local_death_watch *watches[PLOCK__LOCAL_PROCESSES]; /* by place */

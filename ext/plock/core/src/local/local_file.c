@@ -118,7 +118,7 @@ typedef struct lost_maps {
 
 /* Returns the map of this file, retained; NULL: there is no usable one. Call with the mutex held.
  * Checks each map of the file, because the file may have been harmed since the last check. Gives up
- * the place in each lost map if possible, because no other process can replace the file before. */
+ * the place in each lost map if possible. Until then, no other process can replace the file. */
 static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     *lost = (lost_maps){.in_use = NULL};
     for (plock__local_map *map = maps; map; map = map->next) {
@@ -374,8 +374,8 @@ void plock__local_release(plock__local_map *map) {
     unmap(map);
 }
 
-/* Closes the descriptors that a child has inherited, with which the parent would seem alive as long
- * as the child. The mappings stay, unused, because leases still point to them. */
+/* Closes the descriptors that a child has inherited. While they are open, a dead parent seems
+ * alive. The mappings stay, unused, because leases still point to them. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         close_descriptors(map);

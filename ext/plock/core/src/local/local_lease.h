@@ -57,12 +57,12 @@ struct plock_local_lease {
     uint32_t claim;
     uint64_t serial;
 
-    /* Under the lock. */
+    /* Protected by the mutex as soon as another thread can find the lease. */
     unsigned references;
     enum plock__local_lease_state state;
     enum plock__local_job_state job_state;
     /* Does map->users count the lease? It does from the start of the acquire, when the lease has no
-     * claim yet, until the program lets go of the lease, even if that is lost. */
+     * claim yet, until the program lets go of the lease. A lost lease still counts. */
     bool uses;
     /* Is the lease in the attendant's list? Waiters are, and those holders that another process
      * must be able to wake. */
@@ -74,13 +74,13 @@ struct plock_local_lease {
      * lease, and the pointer to this one. `told` is NULL if the lease is in no such list. */
     plock_local_lease *next_told, **told;
     plock_waker *waker;
-    plock__parking_slot parking_slot;
-    enum plock__local_watching watching;
     plock_later later;
     plock_ns renew_at; /* when the job next renews the lease; 0: the job's next step decides */
 
     /* Only the program's thread sets these fields, except valid_until, which each renewal also
      * sets. */
+    plock__parking_slot parking_slot;
+    enum plock__local_watching watching;
     enum plock__local_operation operation;
     char mode;
     plock_local_acquire_options terms; /* the options of the acquire or adopt */

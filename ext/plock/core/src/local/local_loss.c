@@ -110,8 +110,8 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     plock__local_leave_place(map);
 }
 
-/* Does nothing with POSIX locks, which do not exclude the process itself: a newer map of this
- * process may have the same place, which unlocking would take from it. */
+/* Does nothing with POSIX locks, which do not exclude the process itself. A newer map of this
+ * process may have the same place, and unlocking would take the place from the newer map. */
 void plock__local_leave_lost(const plock__local_map *map) {
     const int loss = atomic_load(&map->loss);
     const bool unused = map->users == 0 && !map->pinned;

@@ -293,8 +293,8 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* First makes the file under another name, so that no process sees a half-written file. A file with
- * that name is left over from a process that died, because the caller has the lock. */
+/* First makes the file under another name, so that no process sees a half-written file. The caller
+ * has the lock, so an existing file with that name must be left over from a process that died. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys,
                                int64_t fence, plock_error *error) {
     char beside[300];

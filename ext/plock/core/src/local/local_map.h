@@ -36,7 +36,7 @@ enum plock__local_loss {
 };
 
 struct plock__local_map {
-    /* Protected by the lock. */
+    /* Protected by the mutex. */
     plock__local_map *next; /* The next map in this process's list. */
     unsigned references;    /* Held by stores, leases, the attendant and, if pinned, the map. */
     unsigned users;         /* How many leases in this map the program holds or is acquiring. */
@@ -201,9 +201,9 @@ PLOCK_MUST_USE plock_status plock__local_lock_making(int *fd, int folder, const 
                                                      const char *path, plock_error *error);
 
 /* Locks the folder, so that systemd-tmpfiles(8) does not clean it up. Writes through a mapping do
- * not change the file's times, so that program takes the file for unused, and could delete it. If a
- * clean-up is running, this function waits briefly until it ends. The map keeps the descriptor
- * `folder`. */
+ * not change the file's times, so systemd-tmpfiles takes the file for unused, and could delete it.
+ * If a clean-up is running, this function waits briefly until it ends. The map keeps the
+ * descriptor `folder`. */
 void plock__local_hold_folder(plock__local_map *map, int folder);
 
 /* --- local_section.c --- */
@@ -276,8 +276,8 @@ PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int
                                                 plock_error *error);
 
 /* Reads from the waker the numbers of claims, which other processes have written to wake this
- * process. Returns how many it has read: if PLOCK__LOCAL_HEARD_MAX, the waker may have more.
- * Returns -1 if another program has written to the waker. */
+ * process. Returns how many it has read. After PLOCK__LOCAL_HEARD_MAX numbers, the waker may have
+ * more. Returns -1 if another program has written to the waker. */
 enum { PLOCK__LOCAL_HEARD_MAX = 256 };
 int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]);
 

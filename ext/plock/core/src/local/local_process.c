@@ -270,8 +270,8 @@ int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]
 
 /* Returns the waker of the place, or -1. The waker is also open for reading, so that a write
  * without a listener raises no SIGPIPE. Sets *keeps to true if the map keeps the waker open.
- * Otherwise too many are open, or another thread has opened this one first, and the caller must
- * close it. */
+ * Otherwise too many are open, or another thread has opened this one first. The caller must then
+ * close the returned descriptor. */
 static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
     int none = atomic_load(&map->wakers[slot]);

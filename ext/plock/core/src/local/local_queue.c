@@ -220,9 +220,10 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
     settle(map, number, key, now);
 }
 
-/* Ends the claims of waiters whose process has died. The next waiter that is alive must be told to
- * look before the change. So the walk begins with the last waiter, and already knows who that is.
- * Admits no waiter, because an admitted claim would leave the list during this walk. */
+/* Ends the claims of waiters whose process has died. Before a claim ends, the next living waiter
+ * behind it must be told to look. So the walk begins with the last waiter, and reaches that living
+ * waiter first. Admits no waiter, because an admitted claim would leave the list during this
+ * walk. */
 static void end_dead_waiters(plock__local_map *map, plock__local_key *key) {
     uint32_t behind = PLOCK__LOCAL_NONE;
     for (uint32_t at = key->last_waiter, steps = 0, further; plock__walks(map, at, &steps);

@@ -53,9 +53,9 @@ void plock__local_register(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     if (lease->registered) return;
     /* The same record may have been used for two claims in turn, so another lease may be registered
-     * for it. The earlier of the two claims has ended unnoticed. If it was the other lease's,
-     * plock__local_remove_waiter notifies that lease. If it was this lease's, the job of this lease
-     * finds the loss. */
+     * for it. The earlier of the two claims has ended unnoticed. If that claim was the other
+     * lease's, plock__local_remove_waiter notifies that lease. If it was this lease's, the job of
+     * this lease finds the loss. */
     plock_local_lease *earlier = map->registered.of_claim[lease->claim];
     if (earlier && earlier->serial > lease->serial) return;
     if (earlier) plock__local_remove_waiter(earlier);
@@ -116,8 +116,8 @@ void plock__local_examine(plock_local_lease *lease) {
         give_turn(lease);
     else if (!handed && word != plock__word(lease->serial, PLOCK__WAITING))
         plock__local_remove_waiter(lease);
-    else if (handed || atomic_load(&claim->look)) /* if the claim was handed over, the attendant's
-                                                   * look takes the turn */
+    else if (handed || atomic_load(&claim->look)) /* if the claim was handed over, the attendant
+                                                   * looks on its behalf, and takes the turn */
         plock__local_look_at(lease, 0);
 }
 

@@ -12,7 +12,8 @@
 #endif
 
 /* A process leaves the critical section after a few hundred instructions, unless the system
- * interrupts its thread. A process that has waited for longer checks whether the other is alive. */
+ * interrupts its thread. A process that has waited for longer checks whether the process inside is
+ * alive. */
 enum {
     SPINS = 60,
     PLACE_BITS = 11,

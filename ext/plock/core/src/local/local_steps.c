@@ -104,7 +104,7 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = plock__local_still(lease, PLOCK__HELD) &&
                        now < atomic_load(&map->claims[lease->claim].until);
-    /* Asks again, because another thread may find the file lost at any time. */
+    /* Checks the claim again, because another thread may find the file lost at any time. */
     const bool expired = !valid && plock__local_still(lease, PLOCK__HELD);
     if (expired) plock__local_give_up_claim(map, lease->claim, now);
     if (valid && lease->operation == PLOCK__OP_RELEASES) release(lease, now);
@@ -200,8 +200,8 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
     return ttl > kept ? ttl : kept;
 }
 
-/* Sets the claim's expiry by the adopter's options. It may have had none, if it ended with the
- * earlier process. */
+/* Sets the claim's expiry by the adopter's options. A claim that was bound to its earlier process
+ * may have had no expiry. */
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least,
                    alone = plock_after(now, most);

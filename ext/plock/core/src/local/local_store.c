@@ -109,8 +109,8 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
-/* Makes the lease a user of the map. Returns true if the map has a lookout. Call with the lock
- * held. */
+/* Makes the lease a user of the map. Returns true if the map has a lookout. Call with the
+ * mutex held. */
 static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     lease->map = map;
     lease->uses = true;

@@ -39,8 +39,9 @@ static inline plock__local_claim *plock__claim(plock__local_map *map, uint32_t n
     return &map->no_claim;
 }
 
-/* Has a walk through one of a key's lists another claim to visit? `at` is its number, and *steps
- * was 0 when the walk began. If the walk is longer than any list can be, the file is damaged. */
+/* Is there another claim to visit in a walk through one of a key's lists? `at` is its number, and
+ * *steps was 0 when the walk began. If the walk is longer than any list can be, the file is
+ * damaged. */
 static inline bool plock__walks(plock__local_map *map, uint32_t at, uint32_t *steps) {
     if (at != PLOCK__LOCAL_NONE && ++*steps > map->claim_count) map->damaged = true;
     return at != PLOCK__LOCAL_NONE && !map->damaged;

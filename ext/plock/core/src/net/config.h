@@ -31,7 +31,7 @@ typedef struct plock_sentinels {
 } plock_sentinels;
 
 struct plock_config {
-    unsigned references; /* Protected by the lock. */
+    unsigned references; /* Protected by the mutex. */
     plock_scheme scheme;
     plock_endpoint server;      /* For TCP. Has no host if there are sentinels or a cluster. */
     char *path;                 /* The path of the Unix socket. */
@@ -41,7 +41,7 @@ struct plock_config {
     char *username, *password, *database; /* NULL if not given. */
     char *ca_file, *ca_path, *cert, *key, *server_name;
     bool unverified;
-    struct ssl_ctx_st *tls; /* Made for the first connection, and kept. Protected by the lock. */
+    struct ssl_ctx_st *tls; /* Made for the first connection, and kept. Protected by the mutex. */
     plock_encoding encoding;
     unsigned pool_size, replicas;
     plock_ns connect_timeout, command_timeout, attempt_timeout, release_timeout;

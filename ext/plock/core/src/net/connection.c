@@ -59,7 +59,7 @@ void plock__connection_leave_trail(plock_connection *connection, plock_trail *tr
 }
 
 /* Must not be called with the mutex held, because this function and the trail's `ends` take the
- * lock. */
+ * mutex. */
 static void end_trail(plock_connection *connection, const plock_value *reply) {
     plock_trail *trail = connection->trail;
     if (!trail) return;

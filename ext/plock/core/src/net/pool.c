@@ -56,8 +56,8 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
 }
 
 /* Hands a connection, or the room for one (NULL), to the first caller in the queue. Wakes the
- * caller with the mutex held, because the turn may be gone once the lock is released. Returns false
- * if the queue is empty. */
+ * caller with the mutex held, because the turn may be gone once the mutex is released. Returns
+ * false if the queue is empty. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
     if (!turn) return false;

@@ -20,7 +20,7 @@ typedef struct plock_turn {
     /* The caller is in the queue, or has not noticed yet that it was served. Only the caller's own
      * thread uses this. */
     bool waits;
-    bool served; /* Protected by the lock. */
+    bool served; /* Protected by the mutex. */
     /* Urgent callers go before all others. Set this before plock__pool_take. */
     bool urgent;
     /* Check a connection even if it was idle only briefly. Set this before plock__pool_take. */
@@ -95,8 +95,8 @@ void plock__pool_distrust(plock_pool *pool);
 /* Closes the idle connections that were last used before the time `before`, except `spared`. */
 void plock__pool_trim(plock_pool *pool, plock_ns before, const plock_connection *spared);
 
-/* Returns how many connections are idle, without those of a parent process. Call with the lock
- * held. */
+/* Returns how many connections are idle, without those of a parent process. Call with the
+ * mutex held. */
 unsigned plock__pool_idle(const plock_pool *pool);
 
 void plock__pools_in_child(void);

@@ -182,7 +182,8 @@ plock_status plock__reader_next(plock_reader *reader, const plock_value **values
     void *object = NULL;
     redisReader *hiredis = reader->hiredis;
     const bool failed = redisReaderGetReply(hiredis, &object) != REDIS_OK;
-    /* hiredis reports a value of another type only when the value is complete */
+    /* refuse a type of RESP3 at once, because hiredis may report the value only when it is
+     * complete */
     if (!failed && !object && hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type))
         reader->refused = NOT_RESP2;
     if (reader->refused)

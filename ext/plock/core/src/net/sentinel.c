@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After the first answer, the other sentinels have this long to answer (sentinel.h). Without the
- * longer wait for a server that is not the known primary, an isolated sentinel could send this
- * process to a wrong server while the other sentinels are slow. The second half of connect_timeout
- * is for resolving names, asking servers for their roles, and connecting. */
+/* After the first answer, the other sentinels have this long to answer (sentinel.h). If the server
+ * that was named most often is not the known primary, they have longer. Otherwise an isolated
+ * sentinel could send this process to a wrong server while the other sentinels are slow. The
+ * second half of connect_timeout is for resolving names, asking servers for their roles, and
+ * connecting. */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
@@ -235,8 +236,9 @@ static plock_addresses *break_tie(search *s, plock_config *config, unsigned vote
 }
 
 /* Chooses a server when the sentinels do not agree. They may know one server by several names, so
- * the names are resolved first. Otherwise the servers that were named most often are asked for
- * their roles. If none of them is a primary, the first sentinel of the URL decides between them. */
+ * the names are resolved first. If they still do not agree, the servers that were named most often
+ * are asked for their roles. If none of them is a primary, the first sentinel of the URL decides
+ * between them. */
 static plock_addresses *decide(search *s, plock_config *config) {
     unsigned votes;
     resolve_all(s);

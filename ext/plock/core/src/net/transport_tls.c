@@ -34,8 +34,8 @@ static tls_transport *of(plock_transport *transport) { return (tls_transport *)(
 /* OpenSSL keeps state for every thread that calls it. If such a thread ends while exit() runs,
  * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps ended
  * threads alive for seconds, so that may well happen. Each step therefore frees this state at its
- * end. The functions that free a transport create none, and must not free it, because they may run
- * in a garbage collection while another library uses OpenSSL on this thread. */
+ * end. The functions that free a transport create no such state. They must not free any, because
+ * they may run in a garbage collection while another library uses OpenSSL on this thread. */
 static plock_status leave(plock_status status) {
     OPENSSL_thread_stop();
     return status;

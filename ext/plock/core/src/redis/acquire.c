@@ -35,8 +35,8 @@ static uint64_t hash(plock_text key) {
 }
 
 /* Marks the key, unless another key has the slot. Returns false if the key is already marked. This
- * lease must then wait behind the other one. A share always asks the server, because several shares
- * can be held together. */
+ * lease must then wait behind the lease that marked the key. A share always asks the server,
+ * because several shares can be held together. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     const uint64_t mark = hash(lease->subject.key);
@@ -177,9 +177,9 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     if (lease->waiter && lease->phase == ASKING)
         plock__waiter_tell_of_silence(lease->waiter, &lease->base.error, lease->tried_at);
     plock__lease_drop_watch(lease); /* the next attempt makes its own watch */
-    /* A brought owner is the same in all attempts, so an earlier one may have acquired the lock for
-     * it. But if it reconnects, it asks again at once, with a request that says so ('again' in
-     * acquire.lua), so nothing is released. */
+    /* A brought owner is the same in all attempts, so an earlier attempt may have acquired the
+     * lock for it. But a lease that reconnects asks again at once, with a request that says so
+     * ('again' in acquire.lua). So nothing is released in that case. */
     plock__acquire_give_up(lease, brought ? lease->doubt && !reconnects : doubt);
     /* the next attempt goes behind the other waiters, which may need no confirmation by replicas */
     if (too_few) lease->ticket = 0;

@@ -170,9 +170,9 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* looks_at is never moved to a later time, even if the wait queue that set it is gone. This
-         * may wake the thread once for nothing. But if looks_at were later, each new wait queue
-         * would wake the thread. */
+        /* Before looks_at has come, it is never moved to a later time, even if the wait queue that
+         * set it is gone. This may wake the thread once for nothing. But if looks_at were later,
+         * each new wait queue would wake the thread. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();

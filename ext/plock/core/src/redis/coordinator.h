@@ -24,7 +24,7 @@ struct plock_coordinator {
     unsigned failures;
     plock_ns idle_since; /* PLOCK_NEVER: it is not idle */
 
-    /* Protected by the lock. */
+    /* Protected by the mutex. */
     plock_coordinator *next; /* in the list of this process */
     plock_wait_queues queues;
     plock_watch *watches;
@@ -48,7 +48,7 @@ void plock__coordinator_places(plock_coordinator *coordinator, plock_text key);
 
 /* Finds the node's coordinator, or makes one. Returns PLOCK_OK with the mutex held, or
  * PLOCK_NO_MEMORY or PLOCK_CRYPTO without it. If *start is not NULL, the caller passes it to
- * plock__coordinator_start after releasing the lock. */
+ * plock__coordinator_start after releasing the mutex. */
 PLOCK_MUST_USE plock_status plock__coordinator_find(plock_node *node,
                                                     plock_coordinator **coordinator,
                                                     plock_coordinator **start, plock_error *error);

@@ -21,7 +21,7 @@ struct plock_debt {
     void (*settle)(plock_debt *, plock_status status);
 };
 
-/* The debts of one node. Protected by the lock. */
+/* The debts of one node. Protected by the mutex. */
 typedef struct plock_debts {
     struct plock_debts *next; /* the debts of the next node that has collectors */
     plock_debt *first, *last;

@@ -16,7 +16,7 @@ struct plock_failover {
     plock_job job; /* first, so that the job has the address of plock_failover */
     plock_node *node;
 
-    /* Protected by the lock. */
+    /* Protected by the mutex. */
     unsigned references; /* one for the coordinator, and one for a submitted job */
     bool submitted, over;
 

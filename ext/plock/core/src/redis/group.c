@@ -156,7 +156,7 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
     return PLOCK_OK;
 }
 
-/* free_ones: how many keys are free, or PLOCK__ASK_AGAIN. */
+/* free_ones: how many keys precede the first one that is not free, or PLOCK__ASK_AGAIN. */
 static plock_status refused(plock_group *group, int64_t free_ones) {
     give_back(group, false);
     if (free_ones >= 0) {

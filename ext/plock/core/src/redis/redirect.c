@@ -84,7 +84,7 @@ void plock__redirect_begin(plock_call *call) {
     plock_error ignored;
     call->redirection.slot = PLOCK__SLOTS;
     route(call);
-    /* if the check fails: in the state ROUTING, the first step reports the failure */
+    /* a call that fails the check becomes ROUTING, so that its first step reports the failure */
     if (check_keys(call, &ignored)) call->state = PLOCK__ROUTING;
 }
 

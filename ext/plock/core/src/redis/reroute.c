@@ -65,7 +65,7 @@ static void move_queue(plock_wait_queue *queue, plock_coordinator *to, plock_wai
 }
 
 /* Moves from `from` to `to` the wait queues and watches that belong to the node of `to`. Adds to
- * *empty the wait queues that the caller must free after releasing the lock. */
+ * *empty the wait queues that the caller must free after releasing the mutex. */
 static void move_all(plock_coordinator *from, plock_coordinator *to, plock_wait_queue **empty) {
     for (plock_wait_queue *queue = from->queues.first, *next; queue; queue = next) {
         next = queue->next;

@@ -64,8 +64,8 @@ bool plock__routes_full(const plock_store *store);
 
 /* Notes that a node has named `to` as the node of the slot. For the next second, a newly loaded map
  * does not change this route. The map may come from a node that does not know of the move yet. This
- * protection ends early if `to` is distrusted (plock__routes_distrust). Do not call with the lock
- * held. */
+ * protection ends early if `to` is distrusted (plock__routes_distrust). Do not call with the
+ * mutex held. */
 void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
 
 /* Returns the first node, in the order of their numbers, that serves a slot and has at least this
@@ -73,7 +73,7 @@ void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
 plock_node *plock__routes_primary(plock_store *store, unsigned number);
 
 /* Loads the map again in the background, because it may be out of date. If a load has already asked
- * the nodes, another load follows. Loads begin at least 100 ms apart. Do not call with the lock
+ * the nodes, another load follows. Loads begin at least 100 ms apart. Do not call with the mutex
  * held. */
 void plock__routes_doubt(plock_store *store);
 

@@ -86,7 +86,7 @@ struct plock_waiter {
     plock_node *node;
     unsigned references, generation;
 
-    /* Protected by the lock. */
+    /* Protected by the mutex. */
     enum plock_waiter_state state; /* only plock__waiter_become changes it */
 
     /* These are facts and not states: each can be true in several states, and a transition does not

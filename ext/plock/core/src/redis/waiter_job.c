@@ -69,7 +69,7 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
         fail(waiter, error);
     }
     plock__leave();
-    /* not with the mutex held, because the woken thread takes the lock */
+    /* not with the mutex held, because the woken thread takes the mutex */
     if (waker) plock__worker_wake(waker);
     if (leaves) plock__waiter_leave(waiter);
     plock__free(empty);

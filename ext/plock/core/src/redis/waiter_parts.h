@@ -33,7 +33,7 @@ void plock__waiter_checks_if_shaken(plock_waiter *waiter);
 
 /* Ends the wait of a waiter that has given up and has no request under way. Call this function with
  * the engine's mutex held. Returns true if the waiter may still be in the server's queue, or hold
- * the lock there. In that case the caller must release the engine's lock, and then call
+ * the lock there. In that case the caller must release the engine's mutex, and then call
  * plock__waiter_leave. */
 bool plock__waiter_depart(plock_waiter *waiter);
 void plock__waiter_leave(plock_waiter *waiter);

@@ -26,7 +26,7 @@ typedef struct plock_watching {
 struct plock_watch {
     plock_job job; /* first, so that the job and the watch have the same address */
     /* The next watch of the same coordinator, and the pointer that points to this watch. `link` is
-     * NULL if no coordinator listens for this watch. The lock protects both. */
+     * NULL if no coordinator listens for this watch. The mutex protects both. */
     plock_watch *next, **link;
     plock__index_entry by_key;
     plock_node *node;
@@ -34,7 +34,7 @@ struct plock_watch {
     plock_watching options;
     plock_later later;
 
-    /* The lock protects these fields. */
+    /* The mutex protects these fields. */
     bool started;
     bool ended; /* The lease needs no watch any more. */
     bool lost;

@@ -1,6 +1,6 @@
 /* The agenda holds the jobs of the worker thread. Each job is due, is being stepped, or rests. A
  * job that rests costs nothing until its moment comes or it is scheduled. All functions require the
- * lock. */
+ * mutex. */
 #ifndef PLOCK__AGENDA_H
 #define PLOCK__AGENDA_H
 

@@ -30,7 +30,7 @@ enum { FREQUENT = 16 };
 
 static _Atomic plock_ns span_began;
 static atomic_uint waits; /* in this span, in all threads */
-static atomic_bool room;  /* according to the last count, in this span or the one before */
+static atomic_bool room;  /* enough processors at the last count, in this span or the one before */
 
 #ifdef PLOCK_TESTING
 static atomic_long pretended = -1;
@@ -58,9 +58,9 @@ long plock__running_threads(void) {
     return count;
 }
 
-/* Is there a processor for each thread that wants one? To find out takes up to 40 us after a pause,
- * which is more than polling saves. So it is done once in a span, and only while waits are
- * frequent. While they are rare, this returns false. */
+/* Is there a processor for each thread that wants one? After a pause, counting the threads takes
+ * up to 40 us, which is more than polling saves. So this counts them once in a span, and only
+ * while waits are frequent. While waits are rare, this returns false. */
 static bool have_room(void) {
     const plock_ns moment = plock_now();
     plock_ns began = atomic_load(&span_began);

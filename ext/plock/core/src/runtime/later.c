@@ -14,7 +14,7 @@ static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
  * leases may come soon. A waiting job costs no more than a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
-/* The lock protects these variables. */
+/* The mutex protects these variables. */
 static plock_job *at_work;
 static plock__heap dates;   /* the entries that have a date */
 static unsigned entries;    /* the number of entries, with and without a date */
@@ -35,8 +35,8 @@ void plock__later_leave(plock_later *later) {
     later->listed = false;
     entries--;
     plock__heap_remove(&dates, &later->date);
-    /* the job may not look at the list for seconds, so the time at which the list became empty is
-     * noted here */
+    /* seconds may pass before the job looks at the list, so the time at which the list became
+     * empty is noted here */
     if (!entries && looks_at == PLOCK_NEVER) idle_since = plock_now();
 }
 
@@ -63,7 +63,8 @@ static plock_ns next_look(plock_ns now) {
 /* --- the job of the worker thread --- */
 
 /* Returns true if the list has been empty for IDLE, so that the job must end. Otherwise lowers *at
- * to the earliest time at which that can be so, because the removal of an entry wakes no job. */
+ * to the earliest time at which the job may have to end, because the removal of an entry wakes no
+ * job. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (entries > 0 || used)
         idle_since = PLOCK_NEVER;

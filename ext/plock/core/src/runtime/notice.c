@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* The lock protects these variables. */
+/* The mutex protects these variables. */
 static plock_notice *first, **last = &first;
 static plock_waker *listener_waker;
 /* One bit for each kind of notice. Kinds whose bit is set are not posted. */

@@ -51,7 +51,8 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
                         interest->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
     /* If the word has changed, its writer has just written to the page, so the page exists. After
-     * any other sleep the file may have been truncated; EFAULT: before this thread could sleep. */
+     * any other sleep, the file may have been truncated. EFAULT means that the file was truncated
+     * before this thread could sleep. */
     const bool changed = woken == WORD || code == EAGAIN;
     if (changed || parking_slot->is_there(parking_slot->of)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);

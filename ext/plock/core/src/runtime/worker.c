@@ -9,7 +9,8 @@
 #include <poll.h>
 #include <stddef.h>
 
-/* The lock protects all of these variables. The leader moves the submitted jobs into the agenda. */
+/* The mutex protects all of these variables. The leader moves the submitted jobs into the agenda.
+ */
 static plock__job_list submitted;
 static plock__agenda agenda;
 /* in a forked child: the jobs of the parent */
@@ -65,8 +66,8 @@ static bool take_submitted(void) {
     return true;
 }
 
-/* Returns false if no job is left, and the thread must not take the mutex again. Sets *stop if the
- * remaining jobs must be ended. */
+/* Returns false if no job is left. The thread must then not take the mutex again. Sets *stop if
+ * the remaining jobs must be ended. */
 static bool more_to_do(bool *stop) {
     plock__enter();
     *stop = !take_submitted();
@@ -346,7 +347,7 @@ void plock__worker_drain(plock_ns deadline) {
     }
     await_owed(waker, deadline);
     stopping = true;
-    /* drop the jobs that this thread has not taken; later jobs are for the next thread */
+    /* drop the jobs that the worker thread has not taken; later jobs are for the next thread */
     plock__job_list dropped = submitted;
     submitted = (plock__job_list){0};
     forgive(&dropped);

@@ -37,7 +37,7 @@ struct plock_job {
                      more. */
     bool ready;   /* poll(2) has just reported the descriptor that the job waits for. */
 
-    /* The lock protects these fields. Only worker.c and agenda.c use them. */
+    /* The mutex protects these fields. Only worker.c and agenda.c use them. */
     enum plock__job_progress progress;
     unsigned generation;
     plock_job *next, *previous;                 /* links of the list that the job is in */

@@ -18,8 +18,8 @@ class Locker
 
       # The statements for keys of two numbers.
       class Locks < PostgresqlLocks
-        # The longest wait of one statement, in seconds. A waiter notices after this time at the
-        # latest that its connection has died.
+        # The longest wait of one statement, in seconds. A waiter whose connection has died notices
+        # this within that time.
         def longest_wait = 600.0
 
         # @return [String] the two numbers, separated by a space
@@ -30,7 +30,7 @@ class Locker
         def argument = "split_part($1, ' ', 1)::int, split_part($1, ' ', 2)::int"
       end
 
-      # A request whose caller has set `block_spin_wait` has this place. Such a request polls, with
+      # The place of a request whose caller has set `block_spin_wait`. Such a request polls, with
       # that pause between two attempts.
       class Place < Plock::Store::AcquireRequest::Place
         def initialize(request)
