@@ -1,5 +1,7 @@
 #include "local_support.h"
 
+#include "local/local_lease.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +60,14 @@ plock_lease *local_lease(plock_local *store, const char *key) {
     plock_lease *lease = NULL;
     CHECK_STATUS(plock_local_lease_new(&lease, store, key, strlen(key)), PLOCK_OK);
     return lease;
+}
+
+plock__local_map *local_map_of(plock_local *store) {
+    plock__local_map *map;
+    plock_interest interest;
+    plock_error error;
+    CHECK_STATUS(plock__local_use(store, &map, plock_now(), &interest, &error), PLOCK_OK);
+    return map;
 }
 
 plock_status local_finish(plock_lease *lease) {

@@ -17,6 +17,9 @@ const char *local_folder(void);
 plock_local *local_open(void);
 plock_local *local_open_keys(unsigned keys);
 
+/* Retains the map of the store's file. The caller must release it. */
+struct plock__local_map *local_map_of(plock_local *store);
+
 plock_lease *local_lease(plock_local *store, const char *key);
 
 /* Acquires the key, and waits for it no longer than `wait`. Returns the status at the end. */

@@ -266,9 +266,7 @@ static bool is_told_of_ends(int fd) {
  * number. */
 static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(void) {
     plock_local *store = local_open();
-    plock__local_map *map = NULL;
-    plock_error error;
-    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
+    plock__local_map *map = local_map_of(store);
     /* takes all numbers below the file's descriptor, as a real program soon does */
     int taken[64], count = 0;
     do taken[count] = dup(STDERR_FILENO);
@@ -286,27 +284,20 @@ static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(voi
     plock_local_close(store);
 }
 
-static plock__local_map *map_of(plock_local *store) {
-    plock__local_map *map = NULL;
-    plock_error error;
-    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
-    return map;
-}
-
 /* When the second store opens, descriptor numbers below those of the first store are free. */
 static void with_several_stores_they_let_go_of_each_file_first(void) {
     enum { TAKEN = 40, NUMBERS = 1024 };
     int taken[TAKEN];
     for (int i = 0; i < TAKEN; i++) taken[i] = dup(STDERR_FILENO);
     plock_local *stores[2] = {local_open()};
-    plock__local_map *maps[2] = {map_of(stores[0])};
+    plock__local_map *maps[2] = {local_map_of(stores[0])};
     int ends[2] = {plock__local_ends(maps[0])};
     for (int i = 0; i < TAKEN; i++) (void)close(taken[i]);
     char path[600];
     plock_error error;
     (void)snprintf(path, sizeof path, "%s.second", local_path());
     CHECK_STATUS(plock_local_open(&stores[1], path, 0, &error), PLOCK_OK);
-    maps[1] = map_of(stores[1]);
+    maps[1] = local_map_of(stores[1]);
     ends[1] = plock__local_ends(maps[1]);
     for (int i = 0; i < 2; i++) CHECK(ends[i] >= 0 && close(ends[i]) == 0);
     int found = 0, last = 0;
@@ -471,9 +462,7 @@ static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
 
 /* Sets the moment at which all other processes gave their last sign of life. */
 static void set_last_signs(plock_local *store, plock_ns at) {
-    plock__local_map *map = NULL;
-    plock_error error;
-    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
+    plock__local_map *map = local_map_of(store);
     for (uint32_t slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++)
         if (slot != map->slot) atomic_store(&map->processes[slot].seen_at, at);
     plock__local_release(map);

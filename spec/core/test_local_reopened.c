@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #if TEST_TSAN
@@ -245,8 +246,42 @@ static void but_one_that_no_other_process_would_end_does(void) {
     }
 }
 
+/* While another process makes the file, a call waits through its interest, and does not block. */
+static void a_file_that_is_being_made_blocks_no_thread(void) {
+    char beside[600];
+    plock_local_person people[1];
+    plock_interest interest;
+    plock_error error;
+    size_t found;
+    plock_local *store = local_open();
+    serves(store);
+    CHECK(snprintf(beside, sizeof beside, "%s.lock", local_path()) > 0);
+    const int making = open(beside, O_RDWR);
+    CHECK(flock(making, LOCK_EX | LOCK_NB) == 0 && unlink(local_path()) == 0);
+    (void)usleep(LOOKED_AT);
+    plock_lease *lease = local_lease(store, "k"), *another = local_lease(store, "l");
+    const plock_local_acquire_options terms = {.ttl = LONG};
+    CHECK_STATUS(plock_local_lease_acquire(lease, &terms), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    CHECK(interest.deadline > 0 && interest.deadline < plock_now() + PLOCK_SECOND);
+    CHECK_STATUS(plock_local_acquire_all(&another, 1, &terms, &found, &interest, &error),
+                 PLOCK_AGAIN);
+    CHECK_STATUS(plock_local_examine(store, "k", 1, people, 1, &found, &interest, &error),
+                 PLOCK_AGAIN);
+    (void)close(making);
+    CHECK_STATUS(local_finish(lease), PLOCK_OK);
+    CHECK_STATUS(plock_local_acquire_all(&another, 1, &terms, &found, &interest, &error), PLOCK_OK);
+    CHECK_INT(local_holders(store, "k"), 1);
+    CHECK_STATUS(local_release(lease), PLOCK_OK);
+    CHECK_STATUS(local_release(another), PLOCK_OK);
+    plock_lease_free(lease);
+    plock_lease_free(another);
+    plock_local_close(store);
+}
+
 int main(void) {
     local_begin();
+    RUN(a_file_that_is_being_made_blocks_no_thread);
     RUN(a_store_that_is_not_used_keeps_no_file_from_another);
     RUN(a_process_with_a_lease_in_a_harmed_file_opens_no_other);
     RUN(a_lost_file_that_is_put_back_is_not_used_until_its_leases_are_let_go_of);

@@ -297,9 +297,8 @@ static void several_keys_are_taken_as_they_are_after_a_sweep(void) {
         (void)unlink(local_path());
         plock_local_close(local_open_keys(PLOCK_LOCAL_KEYS_MIN));
         scene *s = new_scene();
-        plock_error error;
         s->terms = TERMS[0];
-        CHECK_STATUS(plock__local_use(s->store, &observed, &error), PLOCK_OK);
+        observed = local_map_of(s->store);
         plock_lease *first = local_lease(s->store, "k");
         CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
         const pid_t stopped = stopped_waiter(s);

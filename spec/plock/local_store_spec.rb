@@ -95,6 +95,47 @@ RSpec.describe Plock::LocalStore do
       expect(opening.value).to be(:entered)
     end
 
+    # Another process may be stopped while it makes the file that replaces a removed one.
+    it "lets other threads run, and can be interrupted, while its file is being made again" do
+      store.acquire("k") { nil }
+      making = File.open("#{path}.lock", File::RDWR)
+      making.flock(File::LOCK_EX)
+      File.unlink(path)
+      calls = [
+        -> { store.acquire("k") { :done } }, -> { store.try_acquire("k") { :done } },
+        -> { store.acquire_all(%w[k l]) { :done } }, -> { store.status("k") && :done },
+        -> { store.each_lock.to_a && :done }, -> { store.break("k") || :done },
+        -> { store.lock_release("k", "me") || :done }
+      ]
+      threads = calls.map { |call| await_sleep(background(&call)) }
+      interrupted = await_sleep(background { store.acquire("m", wait: 60) })
+      expect(interrupted.kill.join(5)).to be(interrupted)
+      making.close
+      expect(threads.map(&:value)).to all be(:done)
+    end
+
+    it "fails after a second, or after wait:, if another process is stopped while it makes the " \
+       "file again", :timing do
+      store.acquire("k") { nil }
+      making = File.open("#{path}.lock", File::RDWR)
+      making.flock(File::LOCK_EX)
+      File.unlink(path)
+      threads = [0.1, 0.1, 1.5].map do |wait|
+        background do
+          began_at = monotonic
+          expect { store.acquire("k", wait: wait) }.to raise_error(
+            Plock::UnavailableError, /has been opening it/
+          )
+          monotonic - began_at
+        end
+      end
+      expect(threads.map(&:value)).to match(
+        [be_between(1.0, 1.2), be_between(1.0, 1.2), be_between(1.5, 1.7)]
+      )
+      making.close
+      expect(store.acquire("k") { :done }).to be(:done)
+    end
+
     it "accepts percent-encoding, and the number of keys that the file has room for" do
       odd = discard(Plock::Store.open("local:#{folder}/a%20file%3f?keys=16"), :close)
       expect(odd.path).to eq("#{folder}/a file?")

@@ -150,7 +150,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock__local_wait_request wait_request;
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
-    plock_status status = plock__local_use_for(lease);
+    plock_status status = plock__local_use_for(lease, interest);
+    if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     /* The lease may have waited in a file that was truncated or written over, which no process can
      * replace before all its users have noticed the loss. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;

@@ -110,10 +110,10 @@ static plock_status acquire(group *p, size_t *refused, plock_interest *interest,
     plock__local_wait_request wait_requests[PLOCK_LOCAL_AT_ONCE_MAX];
     char rooms[PLOCK_LOCAL_AT_ONCE_MAX][PLOCK_DIGEST_HEX];
     *refused = p->count;
-    plock_status status = plock__local_use(p->leases[0]->store, &p->map, error);
+    const plock_ns deadline = plock_after(p->leases[0]->began_at, PLOCK_LOCAL_PATIENCE);
+    plock_status status = plock__local_use(p->leases[0]->store, &p->map, deadline, interest, error);
     if (!status) status = prepare(p, wait_requests, rooms, error);
-    const plock_ns now = plock_now(),
-                   deadline = plock_after(p->leases[0]->began_at, PLOCK_LOCAL_PATIENCE);
+    const plock_ns now = plock_now();
     if (!status) status = plock__local_go_in(p->map, now, deadline, interest, error);
     if (!status) {
         const plock_status taken = take_if_free(p, wait_requests, now, refused, error);

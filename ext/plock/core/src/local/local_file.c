@@ -321,23 +321,15 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
 
 plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys,
                                  plock_error *error) {
-    const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
-    const plock_ns deadline = plock_after(plock_now(), TURN);
     int folder, lock = -1;
     const char *name;
     *map = NULL;
     plock_status status = plock__local_open_folder(path, &folder, &name, error);
     if (status) return status;
-    while ((status = find_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN &&
-           (status = plock__local_lock_making(&lock, folder, name, path, error)) == PLOCK_AGAIN &&
-           plock_now() < deadline)
-        (void)nanosleep(&moment, NULL);
-    if (status == PLOCK_AGAIN)
-        status = plock__local_refuse(
-            error, PLOCK_SILENT, path,
-            "another process has been opening it for a second: is it stopped?", "");
-    else if (!status && !*map &&
-             (status = make_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN)
+    if ((status = find_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN)
+        status = plock__local_lock_making(&lock, folder, name, path, error);
+    if (!status && !*map &&
+        (status = make_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN)
         status = plock__local_refuse(error, PLOCK_PROTOCOL, path,
                                      "another program changes it while it is made", "");
     if (lock >= 0) (void)close(lock);

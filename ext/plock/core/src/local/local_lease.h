@@ -120,15 +120,18 @@ static inline const plock_local_lease *plock__known_local_lease(const plock_leas
 
 /* --- local_store.c --- */
 
-/* Retains the store's map. Opens the file if the store has no map. Returns PLOCK_OK,
- * PLOCK_DISCONNECTED (the file is missing at the moment), or a status of plock_local_open. After a
- * failure, *map is NULL. */
+/* Retains the store's map. Opens the file if the store has no map. Returns PLOCK_OK, or PLOCK_AGAIN
+ * with an interest if another process is making the file. Returns PLOCK_SILENT if another process
+ * was still making it at the deadline. Returns PLOCK_DISCONNECTED (the file is missing at the
+ * moment), or a status of plock_local_open. If the result is not PLOCK_OK, *map is NULL. */
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map,
+                                             plock_ns deadline, plock_interest *interest,
                                              plock_error *error);
 
 /* Retains the store's map for a lease, as plock__local_use does. The lease becomes a user of the
  * map. A lease that already has a map keeps that map. */
-PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
+PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease,
+                                                 plock_interest *interest);
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 
 /* Ends the lease's use of the map. Call this function when the program no longer needs the lease's

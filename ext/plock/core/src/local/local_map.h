@@ -106,8 +106,9 @@ struct plock__local_map {
 /* --- local_file.c --- */
 
 /* Maps the file at `path`, and takes a place in it. Makes the file if there is none. If this
- * process already has a map of the file, retains that map instead. Returns PLOCK_OK,
- * PLOCK_DISCONNECTED (a folder of the path is missing), or a status of plock_local_open. */
+ * process already has a map of the file, retains that map instead. Returns PLOCK_OK, PLOCK_AGAIN
+ * (another process is making the file), PLOCK_DISCONNECTED (a folder of the path is missing), or a
+ * status of plock_local_open. */
 PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const char *path,
                                                 unsigned keys, plock_error *error);
 

@@ -37,7 +37,7 @@ static plock_status go_in(plock_local *store, plock__local_map **map, plock_inte
     const plock_ns now = plock_now();
     if (now - asked_at > SOON) since = 0;
     asked_at = now;
-    plock_status status = plock__local_use(store, map, error);
+    plock_status status = plock__local_use(store, map, patience_ends(), interest, error);
     if (status) return repeated_where(status);
     status = plock__local_go_in(*map, now, patience_ends(), interest, error);
     return status ? end_with(*map, status, interest) : PLOCK_OK;

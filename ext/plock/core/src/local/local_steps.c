@@ -250,7 +250,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
     plock_text owner, new_owner;
     bool digested, new_digested;
     const bool adopts = lease->operation == PLOCK__OP_ADOPTS;
-    plock_status status = plock__local_use_for(lease);
+    plock_status status = plock__local_use_for(lease, interest);
     const plock_text named =
         adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
     if (!status) status = plock__local_owner_text(named, room, &owner, &digested);

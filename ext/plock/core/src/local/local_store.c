@@ -1,4 +1,5 @@
 #include "local/local_lease.h"
+#include "local/local_make.h"
 
 #include "base/failure.h"
 #include "base/memory.h"
@@ -7,60 +8,11 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static plock_local *stores; /* all stores of this process; under the mutex */
 
 static void start(void) { plock__on_fork(plock__local_in_child); }
-
-/* Does the path lead to a file or folder? If not, the user has probably passed a wrong path. */
-static bool leads_somewhere(const char *path) {
-    struct stat found;
-    return path && stat(path, &found) == 0;
-}
-
-plock_status plock_local_open(plock_local **out, const char *path, unsigned keys,
-                              plock_error *error) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    *out = NULL;
-    if (keys && (keys < PLOCK_LOCAL_KEYS_MIN || keys > PLOCK_LOCAL_KEYS_MAX))
-        return plock__fail(error, PLOCK_BAD_CONFIG, "keys: must be from %d to %d",
-                           PLOCK_LOCAL_KEYS_MIN, PLOCK_LOCAL_KEYS_MAX);
-    plock_status status = plock_initialize();
-    if (!status) (void)pthread_once(&once, start);
-    plock_local *store = status ? NULL : plock__allocate(sizeof *store);
-    if (!store) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    store->references = 1;
-    store->keys = keys;
-    plock__enter();
-    store->next = stores;
-    stores = store;
-    plock__leave();
-    if (!path)
-        status = plock__local_default_path(&store->path, error);
-    else if (!(store->path = plock__copy(path, strlen(path))))
-        status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    plock__local_map *map = NULL;
-    plock__begin_step();
-    if (!status) status = plock__local_use(store, &map, error);
-    if (map) plock__local_release(map);
-    plock__end_step();
-    if (status == PLOCK_DISCONNECTED && !leads_somewhere(store->path))
-        status = error->status = PLOCK_BAD_CONFIG;
-    if (status)
-        plock_local_close(store);
-    else
-        *out = store;
-    return status;
-}
-
-const char *plock_local_path(const plock_local *store) { return store->path; }
-
-const char *plock_local_remade(const plock_local *store) {
-    plock__enter();
-    const char *remade = store->remade;
-    plock__leave();
-    return remade;
-}
 
 plock__local_unneeded plock__local_retire(plock__local_map *map) {
     plock__local_unneeded unneeded = {.map = map};
@@ -94,10 +46,25 @@ static plock_status current(plock_local *store, plock__local_map **out, plock_er
     return stays ? checked : PLOCK_OK;
 }
 
-plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_error *error) {
+/* Another process is making the file. Returns PLOCK_AGAIN with an interest, or PLOCK_SILENT at the
+ * deadline. */
+static plock_status wait_for_maker(const plock_local *store, plock_ns deadline,
+                                   plock_interest *interest, plock_error *error) {
+    const plock_ns now = plock_now();
+    if (now >= deadline)
+        return plock__local_refuse(
+            error, PLOCK_SILENT, store->path,
+            "another process has been opening it for a second: is it stopped?", "");
+    *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
+    return PLOCK_AGAIN;
+}
+
+plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_ns deadline,
+                              plock_interest *interest, plock_error *error) {
     plock_status status = current(store, out, error);
     if (status || *out) return status;
     status = plock__local_attach(out, store->path, store->keys, error);
+    if (status == PLOCK_AGAIN) return wait_for_maker(store, deadline, interest, error);
     if (status) return status;
     plock__enter();
     plock__local_map *old = store->map; /* not NULL if another thread attached a map first */
@@ -107,6 +74,68 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     plock__leave();
     if (old) plock__local_release(old);
     return PLOCK_OK;
+}
+
+/* Does the same as plock__local_use, but does not return PLOCK_AGAIN. It blocks the thread for up
+ * to a second. */
+static plock_status await_use(plock_local *store, plock__local_map **out, plock_error *error) {
+    static const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
+    const plock_ns deadline = plock_after(plock_now(), PLOCK_LOCAL_PATIENCE);
+    plock_interest interest;
+    plock_status status;
+    while ((status = plock__local_use(store, out, deadline, &interest, error)) == PLOCK_AGAIN)
+        (void)nanosleep(&moment, NULL);
+    return status;
+}
+
+/* Does the path lead to a file or folder? If not, the user has probably passed a wrong path. */
+static bool leads_somewhere(const char *path) {
+    struct stat found;
+    return path && stat(path, &found) == 0;
+}
+
+plock_status plock_local_open(plock_local **out, const char *path, unsigned keys,
+                              plock_error *error) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    *out = NULL;
+    if (keys && (keys < PLOCK_LOCAL_KEYS_MIN || keys > PLOCK_LOCAL_KEYS_MAX))
+        return plock__fail(error, PLOCK_BAD_CONFIG, "keys: must be from %d to %d",
+                           PLOCK_LOCAL_KEYS_MIN, PLOCK_LOCAL_KEYS_MAX);
+    plock_status status = plock_initialize();
+    if (!status) (void)pthread_once(&once, start);
+    plock_local *store = status ? NULL : plock__allocate(sizeof *store);
+    if (!store) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    store->references = 1;
+    store->keys = keys;
+    plock__enter();
+    store->next = stores;
+    stores = store;
+    plock__leave();
+    if (!path)
+        status = plock__local_default_path(&store->path, error);
+    else if (!(store->path = plock__copy(path, strlen(path))))
+        status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    plock__local_map *map = NULL;
+    plock__begin_step();
+    if (!status) status = await_use(store, &map, error);
+    if (map) plock__local_release(map);
+    plock__end_step();
+    if (status == PLOCK_DISCONNECTED && !leads_somewhere(store->path))
+        status = error->status = PLOCK_BAD_CONFIG;
+    if (status)
+        plock_local_close(store);
+    else
+        *out = store;
+    return status;
+}
+
+const char *plock_local_path(const plock_local *store) { return store->path; }
+
+const char *plock_local_remade(const plock_local *store) {
+    plock__enter();
+    const char *remade = store->remade;
+    plock__leave();
+    return remade;
 }
 
 /* Makes the lease a user of the map. Returns true if the map has a lookout. Call with the
@@ -137,10 +166,11 @@ static bool use_current(plock_local_lease *lease) {
     return false;
 }
 
-plock_status plock__local_use_for(plock_local_lease *lease) {
+plock_status plock__local_use_for(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = NULL;
     if (lease->map || use_current(lease)) return PLOCK_OK;
-    const plock_status status = plock__local_use(lease->store, &map, &lease->base.error);
+    const plock_status status =
+        plock__local_use(lease->store, &map, lease->deadline, interest, &lease->base.error);
     if (!status) plock__local_uses(lease, map);
     return status;
 }
@@ -218,7 +248,7 @@ plock_status plock__local_retry_if_lost(plock_local_lease *lease, plock_status s
 int plock_local_liveness(plock_local *store, plock_error *error) {
     plock__local_map *map = NULL;
     plock__begin_step();
-    const plock_status status = plock__local_use(store, &map, error);
+    const plock_status status = await_use(store, &map, error);
     const int fd = status || !plock__local_life_is_shared() ? -1 : map->fd;
     if (map) plock__local_release(map);
     plock__end_step();
