@@ -12,6 +12,11 @@ RSpec.describe Plock::Guard::Options do
     )
   end
 
+  it "shows no password of its store" do
+    expect(described_class.new(key: "k", store: "redis://:geheim@localhost").inspect)
+      .not_to include("geheim")
+  end
+
   it "takes everything that it names" do
     callable = -> {}
     options =

@@ -80,6 +80,9 @@ module Plock
         end
       end
 
+      # @return [String] without the store, whose URL may have a password
+      def inspect = "#<#{self.class}>"
+
       # @return [Boolean] does a job hold its key while it runs?
       def runs? = @during != :queued
 

@@ -33,6 +33,12 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
     end
   end
 
+  it "shows no password" do
+    adapter = described_class.new("redis://:geheim@localhost")
+    store = RemoteLock::Adapters::Store.new("redis://:geheim@localhost")
+    expect([adapter, store, RemoteLock.new(adapter)].map(&:inspect).join).not_to include("geheim")
+  end
+
   describe "with a signal handler that raises" do
     include Support::StoreContract
 

@@ -46,6 +46,9 @@ class RemoteLock
         raise NotImplementedError
       end
 
+      # @return [String] without the connection, which may have a password
+      def inspect = "#<#{self.class}>"
+
       private
 
       # The owner's name in the store.
