@@ -162,6 +162,17 @@ RSpec.describe "The fingerprint of a secret" do
       forked.result
     end
 
+    it "that cannot be opened for want of descriptors or memory has the system's code" do
+      note = Plock::LocalNote.new(file)
+      { Errno::EMFILE => :descriptors, Errno::ENFILE => :descriptors, Errno::ENOMEM => :no_memory,
+        Errno::EIO => :io }.each do |error, code|
+        allow(File).to receive(:open).with(file, any_args).and_raise(error)
+        expect { note.keep("", false) }.to raise_error(Plock::UnavailableError) { |raised|
+          expect(raised.code).to be(code)
+        }
+      end
+    end
+
     it "that a process keeps locked is waited for only for a bounded time" do
       opened(first).acquire(key) { nil }
       File.open(file) do |other|

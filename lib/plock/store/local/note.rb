@@ -18,7 +18,11 @@ module Plock
     # attempts.
     PATIENCE_S = 1.0
     LOOK_S = 0.001
-    private_constant :MODE, :FOREIGN_WRITE, :BYTES_MAX, :PATIENCE_S, :LOOK_S
+
+    CODES = {
+      Errno::EMFILE => :descriptors, Errno::ENFILE => :descriptors, Errno::ENOMEM => :no_memory
+    }.freeze
+    private_constant :MODE, :FOREIGN_WRITE, :BYTES_MAX, :PATIENCE_S, :LOOK_S, :CODES
 
     def initialize(path)
       @path = path
@@ -60,7 +64,9 @@ module Plock
     rescue Errno::ENOENT
       nil
     rescue SystemCallError => e
-      raise UnavailableError.new("the local store's note #{@path}: #{e.message}", code: :io)
+      raise UnavailableError.new(
+        "the local store's note #{@path}: #{e.message}", code: CODES.fetch(e.class, :io)
+      )
     end
 
     def open_file(create)
