@@ -179,6 +179,8 @@ module Plock
         false
       end
 
+      def release_deadline = soon
+
       def give_back(lease, keep, deadline = nil)
         return lease.unlock(deadline || soon) unless keep.positive?
 

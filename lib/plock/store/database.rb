@@ -191,6 +191,8 @@ module Plock
         ).nil?
       end
 
+      def release_deadline = soon
+
       def give_back(lease, keep, deadline = nil)
         deadline ||= soon
         if inside_with?(lease)

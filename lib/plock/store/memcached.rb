@@ -192,11 +192,18 @@ module Plock
         @reach.noting { @pool.with(deadline, reserve) { |client| yield client.by(deadline) } }
       end
 
-      # If `token` holds the key, runs the block with the client, the value's version and the value.
+      # While `token` holds the key, runs the block with the client, the value's version and the
+      # value, until the block returns a true value. The version may be out of date, because the
+      # server may still carry out an extension whose caller was interrupted.
       def change(lease, deadline = nil, reserve = 0, token: lease.token)
         work(deadline, reserve) do |client|
-          value, cas = client.read_with_cas(lease.key)
-          held_by?(token, value) && yield(client, cas, value)
+          loop do
+            value, cas = client.read_with_cas(lease.key)
+            break false unless held_by?(token, value)
+
+            done = yield(client, cas, value)
+            break done if done
+          end
         end
       end
 

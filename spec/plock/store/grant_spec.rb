@@ -36,6 +36,8 @@ RSpec.describe Plock::Store::LeaseState do
 
       def forget(_grant) = nil
 
+      def release_deadline = Plock::Clock.now + 2.0
+
       def give_back(*) = true
     end.new
   end

@@ -21,6 +21,8 @@ RSpec.describe Plock::Store::LeaseState do
 
       def prolong(*) = (asked << true) && answers.pop
 
+      def release_deadline = Plock::Clock.now + 0.2
+
       def give_back(*) = raise("it is another's turn")
 
       def give_back_later(_lease, keep) = later << keep
@@ -55,5 +57,54 @@ RSpec.describe Plock::Store::LeaseState do
     extension.join(5)
     expect { waiters.first.join(5) }.to raise_error(IOError)
     expect(waiters.last.join(5)&.value).to be(true)
+  end
+
+  # @return [Array<Thread>] threads that wait for an extension that has no answer
+  def queue_behind_extension(lease, count, &call)
+    @extension = background { lease.extend(30) }
+    store.asked.pop
+    Array.new(count) { await_sleep(background(&call)) }
+  end
+
+  it "lets a call be interrupted while it waits for another one" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    killed, raising = queue_behind_extension(lease, 2) { lease.extend(30) }
+    killed.kill
+    raising.report_on_exception = false
+    raising.raise(IOError)
+    expect(killed.join(5)).to be(killed)
+    expect { raising.join(5) }.to raise_error(IOError)
+    store.answers << true
+    @extension.join
+  end
+
+  it "ends a release in time although an earlier call has no answer" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    queue_behind_extension(lease, 0)
+    began_at = Plock::Clock.now
+    expect { lease.release(0.0) }.to raise_error(Plock::UnavailableError, /no answer/)
+    expect(Plock::Clock.now - began_at).to be_between(0.2, 0.4)
+    expect([lease.ended, store.later]).to eq([:released, [0.0]])
+    store.answers << true
+    @extension.join
+  end
+
+  it "asks no more for calls that still wait when a release begins" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    waiters = queue_behind_extension(lease, 3) { lease.extend(30) }
+    store.define_singleton_method(:give_back) { |*| true }
+    store.define_singleton_method(:release_deadline) { Plock::Clock.now + 5.0 }
+    release = await_sleep(background { lease.release(0.0) })
+    store.answers << true
+    expect(release.value).to be(true)
+    expect(waiters.map(&:value)).to eq([nil] * 3)
+    expect(store.asked).to be_empty
+  end
+
+  it "refuses to wait for a call of the same fiber" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    store.define_singleton_method(:prolong) { |one, *| one.extend(30) }
+    expect { lease.extend(30) }.to raise_error(ThreadError)
+    expect(lease.valid?).to be(true)
   end
 end

@@ -191,6 +191,25 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       broken.join(5).value
     end
 
+    # An interrupted extension may still write the key after a later call has read it.
+    %i[extend release].each do |call|
+      it "an earlier extension that arrives late does not hide the lease from #{call}" do
+        store = memcached_store("127.0.0.1:#{line.port}", attempt_timeout: 5)
+        lease = store.acquire(key, ttl: 30)
+        raw = Dalli::Client.new(Support::Memcached.shared.address, protocol: :meta, raw: true)
+        name = store.status(key).store_key
+        line.forget
+        line.hold(:reply, after: "mg ")
+        calling = background { lease.public_send(call) }
+        line.await(:reply, lease.token)
+        raw.set(name, raw.get(name), 31) # what the extension writes: the same token again
+        line.clear
+        expect(calling.join(5).value).to be_truthy
+        expect(direct.status(key).held?).to be(call == :extend)
+        lease.release
+      end
+    end
+
     it "a release that fails is warned of, and the key frees itself" do
       heard = warnings { store.acquire(key, ttl: 5) { line.swallow(:reply) } }
       expect(heard).to match([/could not be released/])

@@ -192,6 +192,8 @@ module Plock
         true
       end
 
+      def release_deadline = nil # a release here waits for no server
+
       # @param keep [Float] for how many seconds the key stays taken after the release
       def give_back(lease, keep, _deadline)
         check_reach

@@ -96,7 +96,7 @@ module Plock
       # Carries out everything that is due, and then runs the block.
       def look(&block) = @store.with(key, &block)
 
-      alias alone look
+      def alone(_deadline = nil, &block) = look(&block)
 
       def end_of(asked_at, _ttl, left) = asked_at + left
 

@@ -65,6 +65,9 @@ module Plock
       # @return [Float] seconds
       attr_reader :attempt_timeout
 
+      # @return [Float] a time of {Clock}, at which a release that begins now must have ended
+      def release_deadline = Clock.now + Background.at_most(attempt_timeout)
+
       # @return [Reach, nil] nil: a request tries until its `wait:` is over
       attr_reader :reach
 

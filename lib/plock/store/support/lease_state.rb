@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../../brief_mutex"
+require_relative "../../background"
 require_relative "../../clock"
 require_relative "../../dispatcher"
 
@@ -24,6 +24,10 @@ module Plock
 
       # How many times a failed renewal is repeated within one ttl.
       RETRIES_PER_TTL = 20
+
+      # Seconds between two looks of a caller that waits until another call for the lease has ended.
+      TURN_S = 0.001
+      private_constant :TURN_S
 
       attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :watch
 
@@ -60,7 +64,7 @@ module Plock
         @max_hold = max_hold
         @watch = watch
         @guarded = guarded
-        @lock = BriefMutex.new
+        @lock = Mutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
         @told = false # whether the caller knows that the lease was lost
         @renewing = false # whether the scheduler's worker is renewing the lease now
@@ -135,8 +139,10 @@ module Plock
 
       # @param keep [Float] for how many seconds the key stays taken afterwards
       # @param deadline [Float, nil] a time of {Clock}; nil: the store's default
+      # @raise [UnavailableError] the store, or an earlier call for the lease, had no answer in time
       def release(keep, deadline = nil)
-        ending do
+        deadline ||= @store.release_deadline
+        ending(deadline) do
           finish(:released)
           answered = false
           ours = @store.give_back(self, keep, deadline)
@@ -268,27 +274,57 @@ module Plock
 
       private
 
-      # Makes the final request about the lease. A mutex is not fair, so without @ending, other
-      # threads with new requests could keep this thread waiting.
-      def ending(&block)
+      # Makes the final request about the lease. Without @ending, other threads with earlier or new
+      # requests could keep this thread waiting.
+      def ending(deadline = nil, &block)
         @ending = true
-        asking(true, &block)
+        asking(true, deadline, &block)
       ensure
         Interrupts.complete { @ending = false if @ended.nil? }
       end
 
-      def asking(last = false)
-        return if @ending && !last && @ended != :lost
+      # Has a caller begun to release the lease, or to hand it over?
+      def too_late?(last) = @ending && !last && @ended != :lost
 
-        alone do
+      def asking(last = false, deadline = nil)
+        return if too_late?(last)
+
+        alone(deadline) do
           # nil if it was released or handed over, or belongs to the parent process
+          next if too_late?(last)
+
           answer = @ended || inherited? ? (false if @ended == :lost) : yield
           @told = true if answer == false
           answer
         end
       end
 
-      def alone(&block) = @lock.hold(&block)
+      # Runs the block when no other thread asks the store about this lease. The caller polls for
+      # its turn, so an interrupt ends its wait, and takes no wake-up away from the next caller.
+      #
+      # @param deadline [Float, nil] a time of {Clock}
+      # @raise [UnavailableError] another caller was still asking at the deadline
+      def alone(deadline = nil)
+        free = !@lock.owned? # false if an outer call of this fiber has its turn
+        await_turn(deadline) unless @lock.try_lock
+        yield
+      ensure
+        Interrupts.complete { @lock.unlock if free && @lock.owned? }
+      end
+
+      def await_turn(deadline)
+        @lock.lock if @lock.owned? || Background.signal_handler? # raises: the wait would never end
+        until @lock.try_lock
+          if deadline && clock.now >= deadline
+            raise UnavailableError.new(
+              "an earlier call for the lease has had no answer: the release continues in the " \
+                "background", code: :busy
+            )
+          end
+
+          sleep(TURN_S)
+        end
+      end
 
       def clock = Clock
 

@@ -45,8 +45,10 @@ module Plock
       # @param within [Float, nil] seconds that the caller can wait; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)
         key_and_token = stand_in_for(lease)
-        undo_again(key_and_token, Clock.now) # scheduled first, because the rest may be interrupted
-        return if undo(lease, within || attempt_timeout) || within.nil?
+        undone = false
+        undo_again(key_and_token, Clock.now) { undone } # first, because the rest may be interrupted
+        undone = undo(lease, within || attempt_timeout)
+        return if undone || within.nil?
 
         @scheduler.call_later do
           undo(key_and_token, attempt_timeout)
@@ -73,12 +75,15 @@ module Plock
 
       private
 
+      # @yieldreturn [Boolean] has the first undo been answered?
       def undo_again(lease, began_at)
-        pauses = []
+        pauses = nil
         @scheduler.call_later(AFTERMATH_S) do
           asked_at = Clock.now
-          answered = undo(lease, attempt_timeout)
-          pauses = [*[AFTERMATH_S] * 2, *[asked_at - began_at] * 2] unless answered
+          later = [AFTERMATH_S, *[asked_at - began_at] * 2]
+          if !undo(lease, attempt_timeout) then pauses = [AFTERMATH_S, *later]
+          else pauses ||= yield ? [] : later
+          end
           again_at = pauses.any? && (asked_at + pauses.shift)
           again_at if again_at && again_at <= began_at + lease.ttl
         end
