@@ -241,15 +241,16 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     return Qnil;
 }
 
-/* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> the holds, or the index of
- * the first key that is held or has waiters. */
-static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
-                            VALUE label, VALUE watch, VALUE at_least) {
+/* take_all_for(keys, ttl, wait, renew, max_hold, label, watch, at_least) -> the holds, or the index
+ * of the first key that is held or has waiters. */
+static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE wait, VALUE renew,
+                            VALUE max_hold, VALUE label, VALUE watch, VALUE at_least) {
     plock_lease *leases[PLOCK_GROUP_MAX];
     plock_error error = {.status = PLOCK_OK};
     party p = {.leases = leases,
                .terms = take_terms(ttl, renew, max_hold, label, watch, at_least),
                .error = &error};
+    p.terms.wait = binding_span(wait);
     VALUE objects = binding_leases_new(&binding_local_kind, self, keys);
     p.count = binding_leases(objects, leases);
     const plock_status status = binding_repeat(take_step, &p);
@@ -337,7 +338,7 @@ void binding_init_local(void) {
     binding_define_acquiring(class);
     binding_init_local_query(class);
     rb_define_private_method(class, "take_for", store_take, 9);
-    rb_define_private_method(class, "take_all_for", store_take_all, 7);
+    rb_define_private_method(class, "take_all_for", store_take_all, 8);
     rb_define_private_method(class, "adopt_owner", store_adopt, 7);
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);

@@ -94,25 +94,31 @@ typedef struct local_query {
     size_t only_count;
     char found[PLOCK_LOCAL_KEY_MAX];
     size_t found_length;
+    plock_ns deadline;
     plock_error error;
 } local_query;
 
 static plock_status examine_step(void *of, plock_interest *interest) {
     local_query *i = of;
-    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count, interest,
-                               &i->error);
+    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count,
+                               i->deadline, interest, &i->error);
 }
 
 static plock_status next_step(void *of, plock_interest *interest) {
     local_query *i = of;
-    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, interest,
-                                &i->error);
+    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, i->deadline,
+                                interest, &i->error);
 }
 
 static plock_status break_step(void *of, plock_interest *interest) {
     local_query *i = of;
-    return plock_local_break(i->store, i->key, i->length, i->only, i->only_count, interest,
-                             &i->error);
+    return plock_local_break(i->store, i->key, i->length, i->only, i->only_count, i->deadline,
+                             interest, &i->error);
+}
+
+static plock_status repeat(plock_status (*step)(void *, plock_interest *), local_query *query) {
+    query->deadline = plock_after(plock_now(), PLOCK_LOCAL_PATIENCE);
+    return binding_repeat(step, query);
 }
 
 /* Returns [true for a waiter, seconds left, fence, microseconds since 1970, pid, thread, label,
@@ -139,7 +145,7 @@ static VALUE local_ask_people(VALUE self, VALUE key) {
             (long)(room * sizeof *i.people)); /* freed even if an exception is raised */
         i.people = (plock_local_person *)(void *)RSTRING_PTR(memory);
         i.room = room;
-        const plock_status status = binding_repeat(examine_step, &i);
+        const plock_status status = repeat(examine_step, &i);
         if (status) binding_raise(status, &i.error);
     }
     VALUE people = rb_ary_new_capa((long)i.count);
@@ -153,7 +159,7 @@ static VALUE local_ask_people(VALUE self, VALUE key) {
 /* ask_next_key(cursor) -> [cursor to continue from, key], or nil at the end. */
 static VALUE local_ask_next_key(VALUE self, VALUE cursor) {
     local_query i = {.store = binding_local_store(self), .cursor = NUM2UINT(cursor)};
-    const plock_status status = binding_repeat(next_step, &i);
+    const plock_status status = repeat(next_step, &i);
     if (status) binding_raise(status, &i.error);
     if (!i.found_length) return Qnil;
     return rb_ary_new_from_args(2, UINT2NUM(i.cursor), rb_str_new(i.found, (long)i.found_length));
@@ -176,7 +182,7 @@ static VALUE local_ask_break(VALUE self, VALUE key, VALUE fences) {
             only[at] = NUM2LL(rb_ary_entry(fences, (long)at));
         i.only = only;
     }
-    const plock_status status = binding_repeat(break_step, &i);
+    const plock_status status = repeat(break_step, &i);
     RB_GC_GUARD(memory);
     RB_GC_GUARD(key);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, &i.error);

@@ -36,6 +36,9 @@ module Plock
         true
       end
 
+      # @raise [ThreadError] this thread runs a signal handler
+      def refuse_signal_handler = Thread::Mutex.new.synchronize { nil }
+
       # @return [Boolean] has the main thread ended? The process then ends as soon as the other
       #   threads have ended.
       def over? = !Thread.main.alive?

@@ -94,22 +94,28 @@ plock_status local_extend(plock_lease *lease, plock_ns ttl) {
     return status ? status : local_finish(lease);
 }
 
+plock_ns local_soon(void) { return plock_after(plock_now(), PLOCK_LOCAL_PATIENCE); }
+
 plock_status local_break(plock_local *store, const char *key) {
+    const plock_ns deadline = local_soon();
     plock_error error;
     plock_interest interest;
     plock_status status;
-    do status = plock_local_break(store, key, strlen(key), NULL, 0, &interest, &error);
+    do status = plock_local_break(store, key, strlen(key), NULL, 0, deadline, &interest, &error);
     while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     return status;
 }
 
 static int count(plock_local *store, const char *key, bool waiting) {
+    const plock_ns deadline = local_soon();
     plock_local_person people[64];
     plock_error error;
     plock_interest interest;
     size_t found = 0;
     plock_status status;
-    do status = plock_local_examine(store, key, strlen(key), people, 64, &found, &interest, &error);
+    do
+        status = plock_local_examine(store, key, strlen(key), people, 64, &found, deadline,
+                                     &interest, &error);
     while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     if (status) return -1;
     int counted = 0;

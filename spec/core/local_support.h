@@ -30,6 +30,9 @@ plock_status local_release(plock_lease *lease);
 plock_status local_extend(plock_lease *lease, plock_ns ttl);
 plock_status local_break(plock_local *store, const char *key);
 
+/* Returns the usual deadline of a query that begins now. */
+plock_ns local_soon(void);
+
 /* Returns the number of the key's holders or waiters, or -1 if the store failed. */
 int local_holders(plock_local *store, const char *key);
 int local_waiters(plock_local *store, const char *key);

@@ -59,8 +59,9 @@ static void a_lease_says_what_it_is(void) {
     plock_local_person person;
     plock_interest interest;
     plock_error error;
-    CHECK_STATUS(plock_local_examine(store, "k", 1, &person, 1, &length, &interest, &error),
-                 PLOCK_OK);
+    CHECK_STATUS(
+        plock_local_examine(store, "k", 1, &person, 1, &length, local_soon(), &interest, &error),
+        PLOCK_OK);
     CHECK_INT(length, 1);
     CHECK(!person.waits && person.pid == getpid() && person.fence == plock_lease_fence(lease));
     CHECK(person.label_length == 3 && !memcmp(person.label, "why", 3));
@@ -222,8 +223,9 @@ static void a_held_lease_is_listed_once(void) {
     while (length) {
         plock_interest interest;
         plock_error error;
-        CHECK_STATUS(plock_local_next_key(store, &cursor, name, &length, &interest, &error),
-                     PLOCK_OK);
+        CHECK_STATUS(
+            plock_local_next_key(store, &cursor, name, &length, local_soon(), &interest, &error),
+            PLOCK_OK);
         int number = -1;
         if (!length) break;
         name[length] = 0;
@@ -328,7 +330,8 @@ static void some_of_many_can_be_broken(void) {
             PLOCK_OK);
         if (i < SOME) fences[i] = plock_lease_fence(leases[i]);
     }
-    CHECK_STATUS(plock_local_break(store, "k", 1, fences, SOME, &interest, &error), PLOCK_OK);
+    CHECK_STATUS(plock_local_break(store, "k", 1, fences, SOME, local_soon(), &interest, &error),
+                 PLOCK_OK);
     for (int i = 0; i < MANY; i++) {
         CHECK(plock_lease_valid(leases[i]) == (i >= SOME));
         plock_lease_free(leases[i]);

@@ -688,7 +688,8 @@ static void scribbling_ends_in_an_error_at_worst(void) {
             use(store, round);
             plock_error error;
             plock_interest interest;
-            if (plock_local_break(store, "k", 1, NULL, 0, &interest, &error) == PLOCK_PROTOCOL ||
+            if (plock_local_break(store, "k", 1, NULL, 0, local_soon(), &interest, &error) ==
+                    PLOCK_PROTOCOL ||
                 round > 60)
                 break;
         }

@@ -266,8 +266,9 @@ static void a_file_that_is_being_made_blocks_no_thread(void) {
     CHECK(interest.deadline > 0 && interest.deadline < plock_now() + PLOCK_SECOND);
     CHECK_STATUS(plock_local_acquire_all(&another, 1, &terms, &found, &interest, &error),
                  PLOCK_AGAIN);
-    CHECK_STATUS(plock_local_examine(store, "k", 1, people, 1, &found, &interest, &error),
-                 PLOCK_AGAIN);
+    CHECK_STATUS(
+        plock_local_examine(store, "k", 1, people, 1, &found, local_soon(), &interest, &error),
+        PLOCK_AGAIN);
     (void)close(making);
     CHECK_STATUS(local_finish(lease), PLOCK_OK);
     CHECK_STATUS(plock_local_acquire_all(&another, 1, &terms, &found, &interest, &error), PLOCK_OK);

@@ -282,6 +282,7 @@ enum { SEEN_INSIDE_COUNT = sizeof SEEN_INSIDE / sizeof *SEEN_INSIDE };
 
 /* The first action of a process that has no lease in the file, and what it returned. */
 struct retry {
+    plock_ns deadline; /* of a query */
     plock_local *store;
     plock_lease *leases[2];
     size_t refused, count, length;
@@ -315,6 +316,7 @@ static plock_status repeated(struct retry *e,
                              plock_status (*step)(struct retry *e, plock_interest *interest)) {
     plock_interest interest;
     plock_status status;
+    e->deadline = local_soon();
     do status = step(e, &interest);
     while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     return status;
@@ -325,15 +327,17 @@ static plock_status both(struct retry *e, plock_interest *interest) {
 }
 
 static plock_status people(struct retry *e, plock_interest *interest) {
-    return plock_local_examine(e->store, "k", 1, &e->person, 1, &e->count, interest, &e->error);
+    return plock_local_examine(e->store, "k", 1, &e->person, 1, &e->count, e->deadline, interest,
+                               &e->error);
 }
 
 static plock_status keys(struct retry *e, plock_interest *interest) {
-    return plock_local_next_key(e->store, &e->cursor, e->key, &e->length, interest, &e->error);
+    return plock_local_next_key(e->store, &e->cursor, e->key, &e->length, e->deadline, interest,
+                                &e->error);
 }
 
 static plock_status end_of_all(struct retry *e, plock_interest *interest) {
-    return plock_local_break(e->store, "k", 1, NULL, 0, interest, &e->error);
+    return plock_local_break(e->store, "k", 1, NULL, 0, e->deadline, interest, &e->error);
 }
 
 static plock_status acquires_both(struct retry *e) { return repeated(e, both); }

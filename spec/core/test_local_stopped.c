@@ -76,7 +76,8 @@ static bool is_inside_the_section(const scene *s) {
     size_t count;
     plock_interest interest;
     plock_error error;
-    return plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error) == PLOCK_AGAIN;
+    return plock_local_examine(s->store, "k", 1, NULL, 0, &count, local_soon(), &interest,
+                               &error) == PLOCK_AGAIN;
 }
 
 /* Starts a process that waits in the queue and is then stopped, outside the critical section. */

@@ -327,6 +327,13 @@ static void a_process_stopped_inside_delays_no_other_for_long(void) {
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_SILENT);
     CHECK(plock_now() - asked < 5 * PLOCK_SECOND);
     CHECK_HAS(plock_lease_error(lease)->message, "continue or end it");
+    /* nor does it block a call that must open the file again */
+    plock_interest interest;
+    plock_local_disconnect(s->store);
+    CHECK_STATUS(plock_local_lease_acquire(lease, &(plock_local_acquire_options){.ttl = LONG}),
+                 PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    CHECK_STATUS(local_finish(lease), PLOCK_SILENT);
     CHECK(kill(breaker, SIGCONT) == 0);
     CHECK_INT(local_status_of(breaker), 0);
     CHECK_INT(local_status_of(holder), 0);
@@ -591,8 +598,9 @@ static void each_question_has_a_patience_of_its_own(void) {
         const pid_t holder = local_child(hold_until_lost, s);
         CHECK(await_stage(s, 1));
         const pid_t stopped = stop_inside(s);
-        CHECK_STATUS(plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error),
-                     PLOCK_AGAIN);
+        CHECK_STATUS(
+            plock_local_examine(s->store, "k", 1, NULL, 0, &count, local_soon(), &interest, &error),
+            PLOCK_AGAIN);
         CHECK(kill(stopped, SIGCONT) == 0);
         CHECK_INT(local_status_of(stopped), 0);
         CHECK_INT(local_status_of(holder), 0);

@@ -17,6 +17,19 @@ RSpec.describe Plock::LocalStore do
 
   def local(path, **options) = Plock::Store.open("local:#{path}", **options)
 
+  # @return [Array<Plock::Error>] the errors of fibers that run at the same time
+  def in_fibers(count)
+    Sync do |task|
+      Array.new(count) {
+        task.async do
+          yield
+        rescue Plock::Error => e
+          e
+        end
+      }.map(&:wait)
+    end
+  end
+
   # Starts a process that holds the key until it is killed.
   def holding(key, store = self.store, **options)
     ready, told = IO.pipe
@@ -115,23 +128,29 @@ RSpec.describe Plock::LocalStore do
     end
 
     it "fails after a second, or after wait:, if another process is stopped while it makes the " \
-       "file again", :timing do
+       "file again", :timing, :fibers do
       store.acquire("k") { nil }
       making = File.open("#{path}.lock", File::RDWR)
       making.flock(File::LOCK_EX)
       File.unlink(path)
-      threads = [0.1, 0.1, 1.5].map do |wait|
+      in_a_second = [
+        -> { store.acquire("k", wait: 0.1) }, -> { store.acquire("k", wait: 0.1) },
+        -> { store.acquire_all(%w[k l], wait: 0.1) }, -> { store.status("k") },
+        -> { raise(in_fibers(3) { store.status("k") }.fetch(2)) }
+      ]
+      with_wait = [
+        -> { store.acquire("k", wait: 1.5) }, -> { store.acquire_all(%w[k l], wait: 1.5) {} },
+        -> { store.acquire_all(%w[k l], wait: 1.5, label: "x") }
+      ]
+      threads = (in_a_second + with_wait).map do |call|
         background do
           began_at = monotonic
-          expect { store.acquire("k", wait: wait) }.to raise_error(
-            Plock::UnavailableError, /has been opening it/
-          )
+          expect(&call).to raise_error(Plock::UnavailableError, /has been opening it/)
           monotonic - began_at
         end
       end
-      expect(threads.map(&:value)).to match(
-        [be_between(1.0, 1.2), be_between(1.0, 1.2), be_between(1.5, 1.7)]
-      )
+      expect(threads.first(in_a_second.size).map(&:value)).to all be_between(1.0, 1.2)
+      expect(threads.last(with_wait.size).map(&:value)).to all be_between(1.5, 1.7)
       making.close
       expect(store.acquire("k") { :done }).to be(:done)
     end

@@ -189,6 +189,12 @@ module Plock
         true
       end
 
+      # One attempt is enough, because a failed one closes the connection.
+      def give_back_later(lease, keep)
+        lease.kept_until = Clock.now + keep if keep.positive?
+        unlock_later(lease, keep)
+      end
+
       def downgrade(lease)
         @locks.downgrade(lease.connection, lease.key, soon)
       end

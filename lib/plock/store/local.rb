@@ -170,13 +170,13 @@ module Plock
 
     # Like {#fill}, for several keys. A failure of the store is raised at once, and does not count
     # as a refusal until `wait:` ends: all keys are in one file, whose failures are not temporary.
-    def fill_together(names, group, options, _deadline)
+    def fill_together(names, group, options, deadline)
       group.asked = names
       group.answered(
         group.first_answer do
           take_all_for(
-            names, options.ttl, options.renew, options.max_hold, options.label, options.watch?,
-            options.at_least
+            names, options.ttl, left_until(deadline), options.renew, options.max_hold,
+            options.label, options.watch?, options.at_least
           ) { |holds| group.granted = holds }
         end
       )

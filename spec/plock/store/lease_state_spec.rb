@@ -82,11 +82,51 @@ RSpec.describe Plock::Store::LeaseState do
     lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
     queue_behind_extension(lease, 0)
     began_at = Plock::Clock.now
-    expect { lease.release(0.0) }.to raise_error(Plock::UnavailableError, /no answer/)
+    expect { lease.release(0.0) }.to raise_error(Plock::UnavailableError) { |error|
+      expect(error.code).to be(:in_use)
+    }
     expect(Plock::Clock.now - began_at).to be_between(0.2, 0.4)
     expect([lease.ended, store.later]).to eq([:released, [0.0]])
     store.answers << true
-    @extension.join
+    expect([@extension.value, lease.due_at]).to eq([nil, nil])
+  end
+
+  it "hands a lease over in time, or not at all, although an earlier call has no answer" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    queue_behind_extension(lease, 0)
+    expect { lease.leave }.to raise_error(Plock::UnavailableError)
+    store.answers << true
+    expect([@extension.value, lease.ended, lease.leave,
+            lease.ended]).to eq([true, nil, true, :given])
+  end
+
+  it "serves calls in their order" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    order = []
+    waiters = queue_behind_extension(lease, 0)
+    4.times do |number|
+      waiters << await_sleep(background { lease.extend(30).tap { order << number } })
+    end
+    5.times { store.answers << true }
+    waiters.each(&:join)
+    expect(order).to eq([0, 1, 2, 3])
+  end
+
+  it "refuses a release in a signal handler, and stays as it was" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    refused = nil
+    before = trap("USR2") do
+      lease.release(0.0)
+    rescue ThreadError => e
+      refused = e
+    end
+    Process.kill("USR2", Process.pid)
+    eventually { refused }
+    expect(lease).to have_attributes(ended: nil, valid?: true)
+    store.define_singleton_method(:give_back) { |*| true }
+    expect(lease.release(0.0)).to be(true)
+  ensure
+    trap("USR2", before) if before
   end
 
   it "asks no more for calls that still wait when a release begins" do

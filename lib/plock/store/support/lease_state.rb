@@ -3,6 +3,7 @@
 require_relative "../../background"
 require_relative "../../clock"
 require_relative "../../dispatcher"
+require_relative "polled_mutex"
 
 module Plock
   class Store
@@ -24,10 +25,6 @@ module Plock
 
       # How many times a failed renewal is repeated within one ttl.
       RETRIES_PER_TTL = 20
-
-      # Seconds between two looks of a caller that waits until another call for the lease has ended.
-      TURN_S = 0.001
-      private_constant :TURN_S
 
       attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :watch
 
@@ -64,7 +61,7 @@ module Plock
         @max_hold = max_hold
         @watch = watch
         @guarded = guarded
-        @lock = Mutex.new
+        @lock = PolledMutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
         @told = false # whether the caller knows that the lease was lost
         @renewing = false # whether the scheduler's worker is renewing the lease now
@@ -124,7 +121,9 @@ module Plock
           # a shorter `ttl` ends the lease earlier even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) do
-            next lose unless @store.prolong(self, ttl)
+            ours = @store.prolong(self, ttl)
+            next if @ended # a release has not waited for this answer
+            next lose unless ours
 
             date(asked_at, ttl, ttl)
             true
@@ -140,38 +139,31 @@ module Plock
       # @param keep [Float] for how many seconds the key stays taken afterwards
       # @param deadline [Float, nil] a time of {Clock}; nil: the store's default
       # @raise [UnavailableError] the store, or an earlier call for the lease, had no answer in time
+      # @raise [ThreadError] this is a signal handler; the lease stays
       def release(keep, deadline = nil)
-        deadline ||= @store.release_deadline
-        ending(deadline) do
-          finish(:released)
-          answered = false
-          ours = @store.give_back(self, keep, deadline)
-          answered = true
-          ours
-        ensure
-          Interrupts.complete do
-            # repeats the release later, except for a lease of {ByOwner}, which has no
-            # `valid_until`: its owner can repeat the release
-            @store.give_back_later(self, keep) unless answered || @valid_until.nil?
-          end
-        end
-      ensure
-        # a fiber that was stopped while it waited for the mutex has not released the lease yet
-        release_later(keep) if @ended.nil? && @valid_until
+        Background.refuse_signal_handler
+        release_here(keep, deadline || @store.release_deadline)
       end
 
       def release_later(keep)
         return if @ended || inherited?
 
-        finish(:released)
-        @store.give_back_later(self, keep)
+        told = false
+        Interrupts.complete do
+          finish(:released)
+          @store.give_back_later(self, keep) unless told
+          told = true
+        end
       end
 
       def downgrade
         asking do
           share = @share
           @share = Locking::Share::READ # readers may have been admitted even if this fails
-          @store.downgrade(self) ? true : lose
+          ours = @store.downgrade(self)
+          next if @ended
+
+          ours ? true : lose
         rescue UnsupportedError
           @share = share
           raise
@@ -180,7 +172,7 @@ module Plock
 
       # Gives the lease up without a release, so that another owner can adopt it before it expires.
       def leave
-        ending do
+        ending(@store.release_deadline) do
           finish(:given)
           true
         end
@@ -274,6 +266,25 @@ module Plock
 
       private
 
+      def release_here(keep, deadline)
+        ending(deadline) do
+          finish(:released)
+          answered = false
+          ours = @store.give_back(self, keep, deadline)
+          answered = true
+          ours
+        ensure
+          Interrupts.complete do
+            # repeats the release later, except for a lease of {ByOwner}, which has no
+            # `valid_until`: its owner can repeat the release
+            @store.give_back_later(self, keep) unless answered || @valid_until.nil?
+          end
+        end
+      ensure
+        # a call that did not get its turn has not released the lease yet
+        release_later(keep) if @ended.nil? && @valid_until
+      end
+
       # Makes the final request about the lease. Without @ending, other threads with earlier or new
       # requests could keep this thread waiting.
       def ending(deadline = nil, &block)
@@ -286,45 +297,23 @@ module Plock
       # Has a caller begun to release the lease, or to hand it over?
       def too_late?(last) = @ending && !last && @ended != :lost
 
+      # nil if the lease was released or handed over, or belongs to the parent process
       def asking(last = false, deadline = nil)
-        return if too_late?(last)
-
-        alone(deadline) do
-          # nil if it was released or handed over, or belongs to the parent process
-          next if too_late?(last)
-
-          answer = @ended || inherited? ? (false if @ended == :lost) : yield
-          @told = true if answer == false
-          answer
-        end
-      end
-
-      # Runs the block when no other thread asks the store about this lease. The caller polls for
-      # its turn, so an interrupt ends its wait, and takes no wake-up away from the next caller.
-      #
-      # @param deadline [Float, nil] a time of {Clock}
-      # @raise [UnavailableError] another caller was still asking at the deadline
-      def alone(deadline = nil)
-        free = !@lock.owned? # false if an outer call of this fiber has its turn
-        await_turn(deadline) unless @lock.try_lock
-        yield
-      ensure
-        Interrupts.complete { @lock.unlock if free && @lock.owned? }
-      end
-
-      def await_turn(deadline)
-        @lock.lock if @lock.owned? || Background.signal_handler? # raises: the wait would never end
-        until @lock.try_lock
-          if deadline && clock.now >= deadline
-            raise UnavailableError.new(
-              "an earlier call for the lease has had no answer: the release continues in the " \
-                "background", code: :busy
-            )
+        answer =
+          if inherited? then false if @ended == :lost
+          elsif !too_late?(last)
+            alone(deadline) do
+              if @ended then false if @ended == :lost
+              elsif !too_late?(last) then yield
+              end
+            end
           end
-
-          sleep(TURN_S)
-        end
+        @told = true if answer == false
+        answer
       end
+
+      # Runs the block when no other thread asks the store about this lease.
+      def alone(deadline = nil, &block) = @lock.hold(deadline, &block)
 
       def clock = Clock
 

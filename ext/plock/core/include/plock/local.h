@@ -121,6 +121,10 @@ PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, 
  * must not be watched, and must have been acquired with wait 0. */
 void plock_local_lease_forget(plock_lease *lease);
 
+/* The following calls must be repeated after PLOCK_AGAIN, with the same deadline. After the
+ * deadline, they no longer wait for another process, and return PLOCK_SILENT. PLOCK_LOCAL_PATIENCE
+ * from the first call is a good deadline. */
+
 /* A holder or a waiter. */
 typedef struct plock_local_person {
     bool waits;
@@ -137,8 +141,8 @@ typedef struct plock_local_person {
  * interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *key, size_t length,
                                                 plock_local_person *people, size_t room,
-                                                size_t *count, plock_interest *interest,
-                                                plock_error *error);
+                                                size_t *count, plock_ns deadline,
+                                                plock_interest *interest, plock_error *error);
 
 #define PLOCK_LOCAL_KEY_MAX 200 /* bytes; longer keys are not listed */
 
@@ -147,13 +151,14 @@ PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *
  * interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,
                                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length,
-                                                 plock_interest *interest, plock_error *error);
+                                                 plock_ns deadline, plock_interest *interest,
+                                                 plock_error *error);
 
 /* Takes the key away from the holders that have one of the `count` fences in `only`, or from all
  * holders if `only` is NULL. Returns PLOCK_OK, PLOCK_NOT_OWNER if there are no such holders,
  * PLOCK_AGAIN with interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_break(plock_local *store, const char *key, size_t length,
-                                              const int64_t *only, size_t count,
+                                              const int64_t *only, size_t count, plock_ns deadline,
                                               plock_interest *interest, plock_error *error);
 
 #endif

@@ -7,6 +7,7 @@ typedef struct group {
     plock_local_lease *const *leases;
     size_t count;
     plock__local_map *map;
+    plock_ns patience; /* how long the calls for one attempt may take */
 } group;
 
 static size_t first_taken(const group *p, plock_ns now) {
@@ -110,7 +111,7 @@ static plock_status acquire(group *p, size_t *refused, plock_interest *interest,
     plock__local_wait_request wait_requests[PLOCK_LOCAL_AT_ONCE_MAX];
     char rooms[PLOCK_LOCAL_AT_ONCE_MAX][PLOCK_DIGEST_HEX];
     *refused = p->count;
-    const plock_ns deadline = plock_after(p->leases[0]->began_at, PLOCK_LOCAL_PATIENCE);
+    const plock_ns deadline = plock_after(p->leases[0]->began_at, p->patience);
     plock_status status = plock__local_use(p->leases[0]->store, &p->map, deadline, interest, error);
     if (!status) status = prepare(p, wait_requests, rooms, error);
     const plock_ns now = plock_now();
@@ -145,7 +146,9 @@ plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
         }
         if (began_at) leases[i]->began_at = began_at;
     }
-    group p = {.leases = leases, .count = count};
+    group p = {.leases = leases,
+               .count = count,
+               .patience = terms->wait > PLOCK_LOCAL_PATIENCE ? terms->wait : PLOCK_LOCAL_PATIENCE};
     plock__begin_step();
     const plock_status status = acquire(&p, refused, interest, error);
     leases[0]->goes_on = status == PLOCK_AGAIN;

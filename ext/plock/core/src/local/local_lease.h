@@ -121,9 +121,10 @@ static inline const plock_local_lease *plock__known_local_lease(const plock_leas
 /* --- local_store.c --- */
 
 /* Retains the store's map. Opens the file if the store has no map. Returns PLOCK_OK, or PLOCK_AGAIN
- * with an interest if another process is making the file. Returns PLOCK_SILENT if another process
- * was still making it at the deadline. Returns PLOCK_DISCONNECTED (the file is missing at the
- * moment), or a status of plock_local_open. If the result is not PLOCK_OK, *map is NULL. */
+ * with an interest if another process is making the file, or stays in the critical section. Returns
+ * PLOCK_SILENT if another process still did so at the deadline. Returns PLOCK_DISCONNECTED (the
+ * file is missing at the moment), or a status of plock_local_open. If the result is not PLOCK_OK,
+ * *map is NULL. */
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map,
                                              plock_ns deadline, plock_interest *interest,
                                              plock_error *error);

@@ -106,9 +106,10 @@ struct plock__local_map {
 /* --- local_file.c --- */
 
 /* Maps the file at `path`, and takes a place in it. Makes the file if there is none. If this
- * process already has a map of the file, retains that map instead. Returns PLOCK_OK, PLOCK_AGAIN
- * (another process is making the file), PLOCK_DISCONNECTED (a folder of the path is missing), or a
- * status of plock_local_open. */
+ * process already has a map of the file, retains that map instead. Makes one attempt, which waits
+ * for no other process. Returns PLOCK_OK, PLOCK_AGAIN (another process is making the file),
+ * PLOCK_SILENT (another process stays in the critical section), PLOCK_DISCONNECTED (a folder of the
+ * path is missing), or a status of plock_local_open. */
 PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const char *path,
                                                 unsigned keys, plock_error *error);
 
@@ -225,15 +226,15 @@ PLOCK_MUST_USE plock_status plock__local_leave(plock__local_map *map, plock_erro
  * process is inside. */
 uint32_t plock__local_place_inside(uint32_t section);
 
-/* Returns the pid of the process that is inside, for messages; 0: no process is inside. */
-int plock__local_insider(const plock__local_map *map);
+/* Returns PLOCK_SILENT, with an error that names the process that is inside. */
+plock_status plock__local_occupied(const plock__local_map *map, plock_error *error);
 
 /* --- local_process.c --- */
 
 /* Takes a place among the processes, and locks its byte. left_over: the file may be from before a
  * reboot. Some changes may then not have reached the disk, so this function repairs the file.
- * Returns PLOCK_OK, PLOCK_STORE_FULL, PLOCK_SILENT, or a status of plock__local_unusable or
- * plock__local_enter. */
+ * Returns PLOCK_OK, PLOCK_STORE_FULL, PLOCK_SILENT (another process stays in the critical section),
+ * or a status of plock__local_unusable or plock__local_enter. */
 PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool left_over,
                                                     plock_error *error);
 

@@ -193,22 +193,8 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
                            "%d processes already use the local store %.120s: end some of them",
                            SLOTS, map->path);
     map->slot = slot;
-    const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
-    /* If a thousand processes start at once, the one in the critical section gets CPU time only if
-     * the others sleep between attempts. */
-    struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
-    plock_status status;
-    while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN &&
-           plock_now() < deadline) {
-        (void)nanosleep(&pause, NULL);
-        if (pause.tv_nsec < 64 * PLOCK_MILLISECOND) pause.tv_nsec *= 2;
-    }
-    if (status == PLOCK_AGAIN)
-        return plock__fail(error, PLOCK_SILENT,
-                           "process %d has been in the critical section of the local store %.120s "
-                           "for three seconds: "
-                           "continue or end it",
-                           plock__local_insider(map), map->path);
+    const plock_status status = plock__local_enter(map, plock_now(), error);
+    if (status == PLOCK_AGAIN) return plock__local_occupied(map, error);
     if (status) return status;
     if (left_over) plock__local_repair(map);
     plock__local_process *own = &map->processes[slot];

@@ -5,46 +5,26 @@
 
 #include <string.h>
 
-/* A caller must repeat a query if another process was in the critical section, or if the file was
- * lost. `since`: when this thread began the query that it is repeating; 0: it is repeating none.
- * `asked_at`: when this thread last made a call for a query. If the next call comes late, the
- * caller has given the query up, and the call begins a new query. */
-static _Thread_local plock_ns since, asked_at;
-
-/* Records whether the caller must repeat the query. Returns the status. */
-static plock_status repeated_where(plock_status status) {
-    if (status != PLOCK_AGAIN)
-        since = 0;
-    else if (!since)
-        since = asked_at;
+/* Ends the call with this status, and releases the map. If the file was lost, the caller must
+ * repeat the query. */
+static plock_status end_with(plock__local_map *map, plock_status status, plock_ns deadline,
+                             plock_interest *interest) {
+    if (plock__local_may_retry(map, status, deadline, interest)) status = PLOCK_AGAIN;
+    plock__local_release(map);
     return status;
 }
 
-static plock_ns patience_ends(void) {
-    return plock_after(since ? since : asked_at, PLOCK_LOCAL_PATIENCE);
+static plock_status go_in(plock_local *store, plock__local_map **map, plock_ns deadline,
+                          plock_interest *interest, plock_error *error) {
+    plock_status status = plock__local_use(store, map, deadline, interest, error);
+    if (status) return status;
+    status = plock__local_go_in(*map, plock_now(), deadline, interest, error);
+    return status ? end_with(*map, status, deadline, interest) : PLOCK_OK;
 }
 
-/* Ends the call with this status, and releases the map. */
-static plock_status end_with(plock__local_map *map, plock_status status, plock_interest *interest) {
-    if (plock__local_may_retry(map, status, patience_ends(), interest)) status = PLOCK_AGAIN;
-    plock__local_release(map);
-    return repeated_where(status);
-}
-
-static plock_status go_in(plock_local *store, plock__local_map **map, plock_interest *interest,
-                          plock_error *error) {
-    static const plock_ns SOON = PLOCK_SECOND / 2;
-    const plock_ns now = plock_now();
-    if (now - asked_at > SOON) since = 0;
-    asked_at = now;
-    plock_status status = plock__local_use(store, map, patience_ends(), interest, error);
-    if (status) return repeated_where(status);
-    status = plock__local_go_in(*map, now, patience_ends(), interest, error);
-    return status ? end_with(*map, status, interest) : PLOCK_OK;
-}
-
-static plock_status come_out(plock__local_map *map, plock_interest *interest, plock_error *error) {
-    return end_with(map, plock__local_leave(map, error), interest);
+static plock_status come_out(plock__local_map *map, plock_ns deadline, plock_interest *interest,
+                             plock_error *error) {
+    return end_with(map, plock__local_leave(map, error), deadline, interest);
 }
 
 static void describe(plock_local_person *person, plock__local_map *map, plock__local_claim *claim,
@@ -93,16 +73,16 @@ static void list_key(plock__local_map *map, listing *t, const plock__local_name 
 
 plock_status plock_local_examine(plock_local *store, const char *key, size_t length,
                                  plock_local_person *people, size_t room, size_t *count,
-                                 plock_interest *interest, plock_error *error) {
+                                 plock_ns deadline, plock_interest *interest, plock_error *error) {
     plock__local_name name;
     plock__local_map *map = NULL;
     listing t = {.people = people, .room = room};
     plock_status status = plock__local_name_key(&name, plock__text(key, length));
     plock__begin_step();
-    if (!status) status = go_in(store, &map, interest, error);
+    if (!status) status = go_in(store, &map, deadline, interest, error);
     if (!status) {
         list_key(map, &t, &name);
-        status = come_out(map, interest, error);
+        status = come_out(map, deadline, interest, error);
     }
     plock__end_step();
     *count = t.count;
@@ -112,11 +92,12 @@ plock_status plock_local_examine(plock_local *store, const char *key, size_t len
 enum { KEYS_AT_ONCE = 256 };
 
 static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOCK_LOCAL_KEY_MAX],
-                             size_t *length, plock_interest *interest, plock_error *error) {
+                             size_t *length, plock_ns deadline, plock_interest *interest,
+                             plock_error *error) {
     plock__local_map *map = NULL;
     bool more = true;
     for (*length = 0; more && !*length;) {
-        plock_status status = go_in(store, &map, interest, error);
+        plock_status status = go_in(store, &map, deadline, interest, error);
         if (status) return status;
         const plock_ns now = plock_now();
         for (unsigned seen = 0; seen < KEYS_AT_ONCE && more && !*length; seen++) {
@@ -132,17 +113,17 @@ static plock_status next_key(plock_local *store, uint32_t *cursor, char key[PLOC
             *length = found->length;
             memcpy(key, found->name, found->length);
         }
-        status = come_out(map, interest, error);
+        status = come_out(map, deadline, interest, error);
         if (status) return status;
     }
     return PLOCK_OK;
 }
 
 plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,
-                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length,
+                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length, plock_ns deadline,
                                   plock_interest *interest, plock_error *error) {
     plock__begin_step();
-    const plock_status status = next_key(store, cursor, key, length, interest, error);
+    const plock_status status = next_key(store, cursor, key, length, deadline, interest, error);
     plock__end_step();
     return status;
 }
@@ -181,17 +162,17 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
 }
 
 plock_status plock_local_break(plock_local *store, const char *key, size_t length,
-                               const int64_t *only, size_t count, plock_interest *interest,
-                               plock_error *error) {
+                               const int64_t *only, size_t count, plock_ns deadline,
+                               plock_interest *interest, plock_error *error) {
     plock__local_name name;
     plock__local_map *map = NULL;
     bool held = false;
     plock_status status = plock__local_name_key(&name, plock__text(key, length));
     plock__begin_step();
-    if (!status) status = go_in(store, &map, interest, error);
+    if (!status) status = go_in(store, &map, deadline, interest, error);
     if (!status) {
         held = break_holders(map, &name, only, count, plock_now());
-        status = come_out(map, interest, error);
+        status = come_out(map, deadline, interest, error);
     }
     plock__end_step();
     return status ? status : held ? PLOCK_OK : PLOCK_NOT_OWNER;

@@ -1,5 +1,6 @@
 #include "local/local_map.h"
 
+#include "base/failure.h"
 #include "base/platform.h"
 
 #include <stddef.h>
@@ -144,9 +145,13 @@ plock_status plock__local_leave(plock__local_map *map, plock_error *error) {
 
 uint32_t plock__local_place_inside(uint32_t section) { return (section & PLACE) - 1; }
 
-int plock__local_insider(const plock__local_map *map) {
+plock_status plock__local_occupied(const plock__local_map *map, plock_error *error) {
     const uint32_t slot = plock__local_place_inside(atomic_load(&map->header->section));
-    return slot < PLOCK__LOCAL_PROCESSES ? map->processes[slot].pid : 0;
+    return plock__fail(
+        error, PLOCK_SILENT,
+        "process %d does not leave the critical section of the local store %.120s: continue or "
+        "end it",
+        slot < PLOCK__LOCAL_PROCESSES ? map->processes[slot].pid : 0, map->path);
 }
 
 #ifdef PLOCK_TESTING

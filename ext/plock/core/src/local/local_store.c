@@ -10,6 +10,12 @@
 #include <sys/stat.h>
 #include <time.h>
 
+/* How often a call that must open the file tries again. */
+static const plock_ns LOOKS_EVERY = 5 * PLOCK_MILLISECOND;
+
+/* How long a process may wait for the critical section when it opens a store. */
+static const plock_ns START_TAKES = 3 * PLOCK_SECOND;
+
 static plock_local *stores; /* all stores of this process; under the mutex */
 
 static void start(void) { plock__on_fork(plock__local_in_child); }
@@ -46,25 +52,12 @@ static plock_status current(plock_local *store, plock__local_map **out, plock_er
     return stays ? checked : PLOCK_OK;
 }
 
-/* Another process is making the file. Returns PLOCK_AGAIN with an interest, or PLOCK_SILENT at the
- * deadline. */
-static plock_status wait_for_maker(const plock_local *store, plock_ns deadline,
-                                   plock_interest *interest, plock_error *error) {
-    const plock_ns now = plock_now();
-    if (now >= deadline)
-        return plock__local_refuse(
-            error, PLOCK_SILENT, store->path,
-            "another process has been opening it for a second: is it stopped?", "");
-    *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
-    return PLOCK_AGAIN;
-}
-
-plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_ns deadline,
-                              plock_interest *interest, plock_error *error) {
+/* Retains the store's map. Opens the file if the store has no map, in one attempt. Returns the same
+ * as plock__local_attach. */
+static plock_status try_to_use(plock_local *store, plock__local_map **out, plock_error *error) {
     plock_status status = current(store, out, error);
     if (status || *out) return status;
     status = plock__local_attach(out, store->path, store->keys, error);
-    if (status == PLOCK_AGAIN) return wait_for_maker(store, deadline, interest, error);
     if (status) return status;
     plock__enter();
     plock__local_map *old = store->map; /* not NULL if another thread attached a map first */
@@ -76,16 +69,41 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
-/* Does the same as plock__local_use, but does not return PLOCK_AGAIN. It blocks the thread for up
- * to a second. */
+static plock_status is_being_made(const plock_local *store, plock_error *error) {
+    return plock__local_refuse(error, PLOCK_SILENT, store->path,
+                               "another process has been opening it for a second: is it stopped?",
+                               "");
+}
+
+plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_ns deadline,
+                              plock_interest *interest, plock_error *error) {
+    const plock_status status = try_to_use(store, out, error);
+    if (status != PLOCK_AGAIN && status != PLOCK_SILENT) return status;
+    const plock_ns now = plock_now();
+    if (now >= deadline) return status == PLOCK_AGAIN ? is_being_made(store, error) : status;
+    *interest = (plock_interest){.fd = -1, .deadline = now + LOOKS_EVERY};
+    return PLOCK_AGAIN;
+}
+
+/* Does the same as plock__local_use, but blocks the thread instead of returning PLOCK_AGAIN. If a
+ * thousand processes start at once, the one in the critical section gets CPU time only if the
+ * others sleep between attempts, and the last ones need more than a second. A fork need not wait
+ * for the sleeps, because they are outside of steps. */
 static plock_status await_use(plock_local *store, plock__local_map **out, plock_error *error) {
-    static const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
-    const plock_ns deadline = plock_after(plock_now(), PLOCK_LOCAL_PATIENCE);
-    plock_interest interest;
-    plock_status status;
-    while ((status = plock__local_use(store, out, deadline, &interest, error)) == PLOCK_AGAIN)
-        (void)nanosleep(&moment, NULL);
-    return status;
+    const plock_ns began_at = plock_now();
+    struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
+    for (;;) {
+        plock__begin_step();
+        const plock_status status = try_to_use(store, out, error);
+        plock__end_step();
+        if (status != PLOCK_AGAIN && status != PLOCK_SILENT) return status;
+        const plock_ns passed = plock_now() - began_at;
+        if (status == PLOCK_AGAIN && passed >= PLOCK_LOCAL_PATIENCE)
+            return is_being_made(store, error);
+        if (passed >= START_TAKES) return status;
+        (void)nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 64 * PLOCK_MILLISECOND) pause.tv_nsec *= 2;
+    }
 }
 
 /* Does the path lead to a file or folder? If not, the user has probably passed a wrong path. */
@@ -116,8 +134,8 @@ plock_status plock_local_open(plock_local **out, const char *path, unsigned keys
     else if (!(store->path = plock__copy(path, strlen(path))))
         status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
     plock__local_map *map = NULL;
-    plock__begin_step();
     if (!status) status = await_use(store, &map, error);
+    plock__begin_step();
     if (map) plock__local_release(map);
     plock__end_step();
     if (status == PLOCK_DISCONNECTED && !leads_somewhere(store->path))
@@ -217,12 +235,7 @@ plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns 
     const plock_status status = plock__local_enter(map, began, error);
     if (status != PLOCK_AGAIN) return status;
     const plock_ns now = plock_now();
-    if (now >= deadline)
-        return plock__fail(
-            error, PLOCK_SILENT,
-            "process %d does not leave the critical section of the local store %.120s: continue or "
-            "end it",
-            plock__local_insider(map), map->path);
+    if (now >= deadline) return plock__local_occupied(map, error);
     *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
@@ -247,8 +260,8 @@ plock_status plock__local_retry_if_lost(plock_local_lease *lease, plock_status s
 
 int plock_local_liveness(plock_local *store, plock_error *error) {
     plock__local_map *map = NULL;
-    plock__begin_step();
     const plock_status status = await_use(store, &map, error);
+    plock__begin_step();
     const int fd = status || !plock__local_life_is_shared() ? -1 : map->fd;
     if (map) plock__local_release(map);
     plock__end_step();
