@@ -115,10 +115,10 @@ RSpec.describe Plock::LocalStore do
       making.flock(File::LOCK_EX)
       File.unlink(path)
       calls = [
-        -> { store.acquire("k") { :done } }, -> { store.try_acquire("k") { :done } },
-        -> { store.acquire_all(%w[k l]) { :done } }, -> { store.status("k") && :done },
-        -> { store.each_lock.to_a && :done }, -> { store.break("k") || :done },
-        -> { store.lock_release("k", "me") || :done }
+        -> { store.acquire("a") { :done } }, -> { store.try_acquire("b") { :done } },
+        -> { store.acquire_all(%w[c d]) { :done } }, -> { store.status("e") && :done },
+        -> { store.each_lock.to_a && :done }, -> { store.break("f") || :done },
+        -> { store.lock_release("g", "me") || :done }
       ]
       threads = calls.map { |call| await_sleep(background(&call)) }
       interrupted = await_sleep(background { store.acquire("m", wait: 60) })
