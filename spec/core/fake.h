@@ -58,7 +58,7 @@ extern const char FAKE_CLOSES[];  /* the peer closes the connection */
 typedef struct fake_peer {
     /* Set by the test. */
     const char *answers[FAKE_ANSWERS];
-    /* a peer that has no answers left grants and confirms every command */
+    /* when its answers are used up, the peer grants and confirms every command */
     bool obliging;
     bool silent_greeting;   /* the peer answers the greeting from `answers`, like any command */
     unsigned connect_again; /* how many times connect returns AGAIN */

@@ -190,10 +190,10 @@ static void elements_are_found_by_place_and_type(void) {
     CHECK(plock__element(flat, 1, PLOCK__STRING) == &flat[2]);
     CHECK(plock__element(flat, 1, PLOCK__INTEGER) == NULL);
     CHECK(plock__element(flat, 2, PLOCK__INTEGER) == NULL);
-    CHECK(plock__element(&flat[1], 0, PLOCK__INTEGER) == NULL); /* a string has no elements */
+    CHECK(plock__element(&flat[1], 0, PLOCK__INTEGER) == NULL); /* an integer has no elements */
     CHECK(plock__element(deep, 0, PLOCK__INTEGER) == &deep[1]);
     CHECK(plock__element(deep, 1, PLOCK__ARRAY) == NULL);
-    /* the array has fewer elements, although the list of values has a value at this place */
+    /* the value at this place is an element of the nested array */
     CHECK(plock__element(first_deep, 1, PLOCK__INTEGER) == NULL);
 }
 

@@ -49,7 +49,7 @@ module Torture
       delays.stalled?(call.life, from, to)
     end
 
-    # For how much of from..to the server or this machine was too busy to answer the onlooker.
+    # How long, within `from..to`, the server or this machine was too busy to answer the onlooker.
     def slow(from, to)
       chronicle.slow.sum { |began, over| [[over, to].min - [began, from].max, 0].max }
     end

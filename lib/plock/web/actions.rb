@@ -229,7 +229,7 @@ module Plock
         nil
       end
 
-      # @return [String, nil] the key's name, if the request has the right one
+      # @return [String, nil] the name that the request gives, if it is this key's name
       def name
         given = @parameters["name"]
         given if survey.named?(@store_key, given)

@@ -52,7 +52,8 @@ module Plock
       AFTER_FAILURE_S = [0.02, 0.5].freeze
 
       # A call may end this many seconds late, because of an attempt that has just begun, or because
-      # its request is taken back. After that, the message of a TimeoutError takes up to 20 ms.
+      # its request is taken back. After that, the call may look for the holder for up to 20 ms, for
+      # the message of a TimeoutError.
       GRACE_S = 0.025
 
       # A caller waits at most this many seconds while its request is taken back. After that, the

@@ -48,7 +48,7 @@ local function sweep(lock, companion)
   call('HDEL', companion, unpack(over))
 end
 
--- Makes the lock's key last until the last lease expires, and the companion fence_ttl longer.
+-- Keeps the lock's key until its last lease expires, and the companion for fence_ttl after that.
 local function keep(lock, companion)
   local last = call('ZRANGE', lock, -1, -1, 'WITHSCORES')[2]
   if not last then return end

@@ -75,8 +75,8 @@ plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticke
     return request;
 }
 
-/* Writes the TTL of the companion. For a lock that can have several holders, the script needs the
- * TTL of the fence instead, which the companion contains. */
+/* Writes the TTL of the companion. If a lock can have several holders, its companion contains the
+ * fence, so the script needs the TTL of the fence instead. */
 static plock_text write_companion_ttl(plock_subject *s, plock_ns ttl) {
     return is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl);
 }
