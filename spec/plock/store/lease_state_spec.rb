@@ -112,21 +112,39 @@ RSpec.describe Plock::Store::LeaseState do
     expect(order).to eq([0, 1, 2, 3])
   end
 
-  it "refuses a release in a signal handler, and stays as it was" do
+  it "is refused a release or a hand-over in a signal handler, and stays as it was" do
     lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
     refused = nil
     before = trap("USR2") do
-      lease.release(0.0)
-    rescue ThreadError => e
-      refused = e
+      refused = [-> { lease.leave }, -> { lease.release(0.0) }].count do |call|
+        call.call && false
+      rescue ThreadError
+        true
+      end
     end
     Process.kill("USR2", Process.pid)
-    eventually { refused }
+    expect(eventually { refused }).to eq(2)
     expect(lease).to have_attributes(ended: nil, valid?: true)
     store.define_singleton_method(:give_back) { |*| true }
     expect(lease.release(0.0)).to be(true)
   ensure
     trap("USR2", before) if before
+  end
+
+  it "does not wait for a call to say that a lost lease cannot be released" do
+    lease = described_class.new(store, "k", "t").given(1, Plock::Clock.now, 60)
+    queue_behind_extension(lease, 0)
+    lease.lose
+    expect(lease.release(0.0)).to be(false)
+    store.answers << true
+    @extension.join
+  end
+
+  it "is not looked at again after a check that it has not waited for" do
+    lease = described_class.new(store, "k", "t", watch: true).given(1, Plock::Clock.now, 60)
+    lease.release_later(0.0)
+    lease.seen
+    expect(lease.due_at).to be_nil
   end
 
   it "asks no more for calls that still wait when a release begins" do

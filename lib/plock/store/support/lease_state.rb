@@ -142,6 +142,10 @@ module Plock
       # @raise [ThreadError] this is a signal handler; the lease stays
       def release(keep, deadline = nil)
         Background.refuse_signal_handler
+        if @ended == :lost
+          @told = true
+          return false # there is nothing to wait for
+        end
         release_here(keep, deadline || @store.release_deadline)
       end
 
@@ -171,7 +175,11 @@ module Plock
       end
 
       # Gives the lease up without a release, so that another owner can adopt it before it expires.
+      #
+      # @raise [UnavailableError] an earlier call for the lease had no answer in time
+      # @raise [ThreadError] this is a signal handler; the lease stays
       def leave
+        Background.refuse_signal_handler
         ending(@store.release_deadline) do
           finish(:given)
           true
@@ -257,7 +265,12 @@ module Plock
         notice([:renewed, id, clock.now - asked_at]) if Events.renewals
       end
 
-      def seen = schedule([clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min)
+      # The store has answered that the lease is still held.
+      def seen
+        return if @ended # meanwhile
+
+        schedule([clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min)
+      end
 
       # @return [String] without the token
       def inspect
