@@ -12,6 +12,14 @@ module Plock
       class LeaseState < Store::LeaseState
         BOUND = "an advisory lock cannot be handed over: it belongs to a connection"
 
+        # The longest time, in seconds, that a check waits for another thread's check of the same
+        # connection. Such a check ends as soon as its thread runs.
+        CHECK_S = 0.25
+
+        # Seconds between two looks whether that check has ended.
+        LOOK_S = 0.0005
+        private_constant :CHECK_S, :LOOK_S
+
         # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} reports them
         attr_reader :owner
 
@@ -31,6 +39,7 @@ module Plock
           @unlocking = BriefMutex.new
           @loan = store.pool.loan
           @parted = false
+          @checking = false # whether a thread checks the connection now
           @server_id = @connections = nil
         end
 
@@ -71,7 +80,7 @@ module Plock
           return :ended if ended || inherited?
           return :busy if @lock.owned?
 
-          Thread.handle_interrupt(UNINTERRUPTED) { look }
+          wait_for_checks { Thread.handle_interrupt(UNINTERRUPTED) { look } }
         end
 
         def connection = @loan.connection
@@ -131,15 +140,37 @@ module Plock
 
         private
 
+        # Repeats the block while another thread checks the connection. Without that, a lease could
+        # seem valid after another caller has its key: if the other thread has found that the
+        # connection ended, but has not noted it yet.
+        def wait_for_checks
+          deadline = nil
+          loop do
+            checking = @checking
+            outcome = yield
+            return outcome unless outcome == :busy && (checking || @checking)
+            return outcome if Clock.now >= (deadline ||= Clock.now + CHECK_S)
+
+            Kernel.sleep(LOOK_S)
+          end
+        end
+
         # Requires that this thread does not hold @lock.
         def look
           return :busy unless @lock.try_lock
+
+          @checking = true
           return :live if ended || connection&.lives?
 
           lose
           :ended
         ensure
-          Interrupts.complete { @lock.unlock if @lock.owned? }
+          Interrupts.complete do
+            if @lock.owned?
+              @checking = false
+              @lock.unlock
+            end
+          end
         end
 
         def part
