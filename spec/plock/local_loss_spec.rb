@@ -114,4 +114,19 @@ RSpec.describe "A local store whose file was replaced or damaged" do
       expect(ask.call).to be :entered
     end
   end
+
+  it "does not end a call for several keys that has acquired some of them" do
+    first, second = %w[a b].sort_by { |key| store.status(key).store_key }
+    holder = store.acquire(second, ttl: 3600)
+    other = open_store("local:#{path}")
+    call = background do
+      other.acquire_all([first, second], ttl: 3600, wait: 30) { |leases| leases.all?(&:valid?) }
+    end
+    eventually { store.status(first).held? && store.status(second).waiters.any? }
+    looked_at
+    File.unlink(path)
+    wait_until_lost(holder)
+    holder.release
+    expect(call.value).to be(true)
+  end
 end

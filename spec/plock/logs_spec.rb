@@ -111,25 +111,25 @@ RSpec.describe Plock::Logs do
     end
 
     it "is warn for a slow wait and for a long hold, from the thresholds on" do
-      logging(level: :info, slow_wait: 0.02, long_hold: 0.02)
+      logging(level: :info, slow_wait: 0.2, long_hold: 0.2)
       store.acquire(key) { nil }
       store.acquire(key, ttl: 30) do |lease|
-        store.try_acquire(key, wait: 0.03)
+        store.try_acquire(key, wait: 0.25)
         store.try_acquire(key)
-        eventually { lease.held_for > 0.03 }
+        eventually { lease.held_for > 0.25 }
       end
       expect(lines).to match(
         [
-          /\AWARN event=timeout .* wait=0\.03 slow=true\z/, /\AINFO event=timeout .* wait=0\z/,
+          /\AWARN event=timeout .* wait=0\.25 slow=true\z/, /\AINFO event=timeout .* wait=0\z/,
           /\AWARN event=released .* long=true\z/
         ]
       )
       output.truncate(0)
       held = store.acquire(key, ttl: 30)
       waiter = background { store.acquire(key, wait: 30) { nil } }
-      eventually { held.held_for > 0.03 && store.status(key).waiters.any? }
+      eventually { held.held_for > 0.25 && store.status(key).waiters.any? }
       since = monotonic
-      eventually { monotonic - since > 0.03 }
+      eventually { monotonic - since > 0.25 }
       held.release
       waiter.join
       expect(lines.grep(/acquired/)).to match([/WARN event=acquired .* slow=true\z/])

@@ -88,13 +88,26 @@ module Plock
 
       # @return [String, nil] the store key that others hold; nil: all keys are acquired
       def fill_all(group, options, deadline)
-        while (outcome = fill_in_order(group, options, deadline)) == :late
-          missing = refresh(group, options, deadline) || group.over
-          return missing unless missing && left_until(deadline).positive?
+        while (outcome = fill_or_lose(group, options, deadline)).is_a?(Symbol)
+          if outcome == :late
+            missing = refresh(group, options, deadline) || group.over
+            return missing unless missing && left_until(deadline).positive?
+          end
 
           group.give_back
         end
         outcome
+      end
+
+      # Does the same as {#fill_in_order}. Returns `:lost` if the store has failed because it was
+      # replaced, as a local store is whose file was removed. The leases in the old file keep this
+      # process from using the new one.
+      def fill_or_lose(group, options, deadline)
+        fill_in_order(group, options, deadline)
+      rescue *Acquisition::STORE_FAILURES
+        raise unless left_until(deadline).positive? && group.lost?
+
+        :lost
       end
 
       # @return [String, :late, nil] nil: all keys were acquired together; `:late`: all were

@@ -68,6 +68,12 @@ module Plock
       #   nil: no lease has expired
       def over = @names.find { |name| !@by_name[name].hold.valid? }
 
+      # @return [Boolean] have leases been acquired, and all of them been lost before they expired?
+      def lost?
+        holds = @leases.filter_map(&:hold)
+        holds.any? && holds.all? { |hold| hold.lost? && Clock.now < hold.valid_until }
+      end
+
       def each_lease(&block) = @leases.each(&block)
 
       def size = @leases.size
