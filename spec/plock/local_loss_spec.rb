@@ -115,18 +115,46 @@ RSpec.describe "A local store whose file was replaced or damaged" do
     end
   end
 
-  it "does not end a call for several keys that has acquired some of them" do
-    first, second = %w[a b].sort_by { |key| store.status(key).store_key }
-    holder = store.acquire(second, ttl: 3600)
-    other = open_store("local:#{path}")
-    call = background do
-      other.acquire_all([first, second], ttl: 3600, wait: 30) { |leases| leases.all?(&:valid?) }
+  describe "while a call for several keys has some of them" do
+    let(:other) { open_store("local:#{path}") }
+    let(:keys) { %w[a b].sort_by { |key| store.status(key).store_key } }
+    let(:holder) { store.acquire(keys.last, ttl: 3600) }
+
+    # @return [Thread] a call that has the first key, and waits for the holder's
+    def call_that_waits(ttl)
+      holder
+      call = background do
+        other.acquire_all(keys, ttl: ttl, wait: 30) { |leases| leases.all?(&:valid?) }
+      end
+      eventually { store.status(keys.last).waiters.any? }
+      call
     end
-    eventually { store.status(first).held? && store.status(second).waiters.any? }
-    looked_at
-    File.unlink(path)
-    wait_until_lost(holder)
-    holder.release
-    expect(call.value).to be(true)
+
+    def await_expiry = eventually { !store.status(keys.first).held? }
+
+    { "" => 3600, ", even if their leases have expired" => 0.1 }.each do |what, ttl|
+      it "does not end that call#{what}" do
+        call = call_that_waits(ttl)
+        await_expiry if ttl < 1
+        looked_at
+        File.unlink(path)
+        wait_until_lost(holder)
+        holder.release
+        expect(call.value).to be(true)
+      end
+    end
+
+    it "goes over to the new file, although leases expired in the call" do
+      call = call_that_waits(0.1)
+      await_expiry
+      GC.disable # a lease that is collected is released
+      holder.release
+      expect(call.value).to be(true)
+      File.unlink(path)
+      looked_at
+      expect(other.acquire("c", wait: 2, &:valid?)).to be(true)
+    ensure
+      GC.enable
+    end
   end
 end

@@ -88,7 +88,7 @@ module Plock
 
       # @return [String, nil] the store key that others hold; nil: all keys are acquired
       def fill_all(group, options, deadline)
-        while (outcome = fill_or_lose(group, options, deadline)).is_a?(Symbol)
+        while (outcome = fill_in_order(group, options, deadline)).is_a?(Symbol)
           if outcome == :late
             missing = refresh(group, options, deadline) || group.over
             return missing unless missing && left_until(deadline).positive?
@@ -99,20 +99,10 @@ module Plock
         outcome
       end
 
-      # Does the same as {#fill_in_order}. Returns `:lost` if the store has failed because it was
-      # replaced, as a local store is whose file was removed. The leases in the old file keep this
-      # process from using the new one.
-      def fill_or_lose(group, options, deadline)
-        fill_in_order(group, options, deadline)
-      rescue *Acquisition::STORE_FAILURES
-        raise unless left_until(deadline).positive? && group.lost?
-
-        :lost
-      end
-
-      # @return [String, :late, nil] nil: all keys were acquired together; `:late`: all were
-      #   acquired, but one after another, so the first leases may be old; a String: the store key
-      #   that could not be acquired
+      # @return [String, :late, :lost, nil] nil: all keys were acquired together; `:late`: all were
+      #   acquired, but one after another, so the first leases may be old; `:lost`: the acquired
+      #   leases were lost, and the call must begin again; a String: the store key that could not be
+      #   acquired
       def fill_in_order(group, options, deadline)
         names = group.names
         while names.any?
@@ -194,7 +184,8 @@ module Plock
           group.names.reject do |name|
             (hold = group[name].hold).acquired_at >= since || hold.extend(options.ttl)
           end
-        lost.each { |name| group[name].hold = nil }
+        group.drop(lost.map { |name| group[name] })
+        lost
       end
 
       # @return [Object, nil] the hold

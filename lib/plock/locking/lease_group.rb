@@ -68,10 +68,10 @@ module Plock
       #   nil: no lease has expired
       def over = @names.find { |name| !@by_name[name].hold.valid? }
 
-      # @return [Boolean] have leases been acquired, and all of them been lost before they expired?
+      # @return [Boolean] have leases been acquired, and all of them been lost?
       def lost?
         holds = @leases.filter_map(&:hold)
-        holds.any? && holds.all? { |hold| hold.lost? && Clock.now < hold.valid_until }
+        holds.any? && holds.none?(&:valid?)
       end
 
       def each_lease(&block) = @leases.each(&block)
@@ -108,9 +108,14 @@ module Plock
       # Releases holds that the caller has not received, without reporting an event.
       def give_back
         settle
-        taken = @leases.reject(&:over?)
-        give_up(taken, 0.0, way_out) if taken.any?
-        taken.each { |lease| lease.hold = nil }
+        drop(@leases.reject(&:over?))
+      end
+
+      # Releases some of the leases, without reporting an event. Even a lost lease must be released:
+      # until then, a local store uses the file that has the lease, although it was removed.
+      def drop(leases)
+        give_up(leases, 0.0, way_out) if leases.any?
+        leases.each { |lease| lease.hold = nil }
       end
 
       # Releases the leases at the end of the block, or after a failed attempt. Raises nothing.

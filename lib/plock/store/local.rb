@@ -182,6 +182,16 @@ module Plock
       )
     end
 
+    # If the file was removed or replaced, the leases in it keep this process from using the new
+    # file. So a call that has some of its keys gives them up, and begins again.
+    def fill_in_order(group, options, deadline)
+      super
+    rescue *Locking::Acquisition::STORE_FAILURES
+      raise unless left_until(deadline).positive? && group.lost?
+
+      :lost
+    end
+
     def break_hold(key, _shared, only) = ask_break(key, only&.filter_map(&:fence))
 
     # A note is a file beside the store's file, such as `locks.secret` or `locks.secret.NAMESPACE`.
