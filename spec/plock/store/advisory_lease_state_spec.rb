@@ -22,7 +22,7 @@ RSpec.describe Plock::Store::Advisory::LeaseState do
         false
       end
 
-      def socket = nil
+      attr_accessor :socket
     end.new
   end
 
@@ -31,7 +31,7 @@ RSpec.describe Plock::Store::Advisory::LeaseState do
     Struct.new(:pool) do
       def tend(*) = nil
 
-      def forget(*) = nil
+      def forget(*) = Mutex.new.synchronize { nil } # like a store's, this takes a mutex
     end.new(pool)
   end
 
@@ -56,13 +56,51 @@ RSpec.describe Plock::Store::Advisory::LeaseState do
     connection.going_on << true
   end
 
-  it "does not wait for a request that another thread makes for the lease" do
+  # Yields while another thread's request for the lease has no answer. The request fails afterwards.
+  def during_request
+    asked, answers = Array.new(2) { Queue.new }
     allow(connection).to receive(:lives?).and_return(true)
-    asked = Queue.new
-    store.define_singleton_method(:prolong) { |*| (asked << true) && sleep }
-    background { lease.extend(60) }
+    store.define_singleton_method(:prolong) { |*| (asked << true) && answers.pop }
+    request = background { lease.extend(60) }
     asked.pop
-    allow(Kernel).to receive(:sleep).and_raise("a call waits")
-    expect(lease).to be_valid
+    yield answers
+    request.join
+  end
+
+  it "does not wait for a request that another thread makes for the lease" do
+    during_request do |answers|
+      allow(Kernel).to receive(:sleep).and_raise("a call waits")
+      expect(lease).to be_valid
+      allow(Kernel).to receive(:sleep).and_call_original
+      answers << false
+    end
+  end
+
+  it "waits for such a request if there is an answer to read" do
+    connection.socket, writer = IO.pipe
+    writer.write("the connection ends")
+    during_request do |answers|
+      asking = await_sleep(background { lease.valid? })
+      answers << false
+      expect(asking.value).to be(false)
+    end
+  end
+
+  it "answers in a signal handler, and leaves it to the watch to note the loss" do
+    # not a double of RSpec, which takes a mutex
+    connection.define_singleton_method(:lives?) { Thread.current.name == "plock watch" }
+    lease
+    seen = in_handler { [lease.valid?, lease.lost?, lease.ended] }
+    expect(seen).to eq([false, true, nil])
+    expect([lease.lost?, lease.ended]).to eq([true, :lost])
+  end
+
+  def in_handler
+    answers = Queue.new
+    before = trap(:USR1) { answers << yield }
+    Process.kill(:USR1, Process.pid)
+    answers.pop
+  ensure
+    trap(:USR1, before)
   end
 end
