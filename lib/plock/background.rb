@@ -31,7 +31,8 @@ module Plock
 
       # @return [Boolean] does this thread run a signal handler? Ruby refuses to lock a mutex there.
       def signal_handler?
-        Thread::Mutex.new.synchronize { false }
+        refuse_signal_handler
+        false
       rescue ThreadError
         true
       end

@@ -172,17 +172,17 @@ module Plock
       def prolong(lease, _span) = still?(lease)
 
       def still?(lease)
-        @locks.held?(lease.connection, lease.key, lease.server_id, soon)
+        @locks.held?(lease.connection, lease.key, lease.server_id, release_deadline)
       rescue UnavailableError
         raise if lease.connection.usable?
 
         false
       end
 
-      def release_deadline = soon
+      def release_deadline = Clock.now + Background.at_most(@release_timeout)
 
       def give_back(lease, keep, deadline = nil)
-        return lease.unlock(deadline || soon) unless keep.positive?
+        return lease.unlock(deadline || release_deadline) unless keep.positive?
 
         lease.kept_until = Clock.now + keep
         unlock_later(lease, keep)
@@ -196,7 +196,7 @@ module Plock
       end
 
       def downgrade(lease)
-        @locks.downgrade(lease.connection, lease.key, soon)
+        @locks.downgrade(lease.connection, lease.key, release_deadline)
       end
 
       # @api private
@@ -222,7 +222,7 @@ module Plock
 
       def unlock_later(lease, delay = 0.0)
         @scheduler.call_later(delay) do
-          lease.in_turn { lease.unlock(soon) }
+          lease.in_turn { lease.unlock(release_deadline) }
           nil
         end
       end
@@ -255,8 +255,6 @@ module Plock
 
         raise UnsupportedError, "MySQL has no locks that end with a transaction"
       end
-
-      def soon = Clock.now + Background.at_most(@release_timeout)
 
       def lease_for(key, **options)
         LeaseState.new(self, key, Plock.token, guarded: true, **options)
@@ -291,7 +289,7 @@ module Plock
 
       def break_hold(key, _shared, only)
         fences = only&.map(&:fence) # the fence of a holder in another process is nil
-        deadline = soon
+        deadline = release_deadline
         # lists the leases of this process before it asks for the holders' connections: a connection
         # may change to another lease meanwhile, and that lease must not be broken
         before = known

@@ -191,10 +191,10 @@ module Plock
         ).nil?
       end
 
-      def release_deadline = soon
+      def release_deadline = @site.release_deadline
 
       def give_back(lease, keep, deadline = nil)
-        deadline ||= soon
+        deadline ||= release_deadline
         if inside_with?(lease)
           give_back_inside(lease, keep, deadline)
         else
@@ -203,7 +203,7 @@ module Plock
       end
 
       def downgrade(lease)
-        deadline = soon
+        deadline = release_deadline
         held, holder, token =
           @site.ask(:downgrade, lease.key, lease.token, by: deadline, reserve: Pool::RELEASE)
         @site.call(holder, token, deadline)
@@ -229,7 +229,7 @@ module Plock
       # Inside the caller's transaction, this only reads. If it wrote the row, other processes would
       # have to wait until the transaction ends.
       def keep_note(name, note, replace)
-        deadline = soon
+        deadline = release_deadline
         return @origin.inside { |inside| tables.note(inside, name, deadline) } if inside?
 
         @site.work(deadline) do |connection|
@@ -257,10 +257,8 @@ module Plock
 
       def seconds(micros) = micros / Coordinator::MICROSECONDS
 
-      def soon = @site.soon
-
       # A request about a lease ends with the lease, because a later answer would be of no use.
-      def deadline_for(lease) = [soon, [lease.valid_until, Clock.now].max].min
+      def deadline_for(lease) = [release_deadline, [lease.valid_until, Clock.now].max].min
 
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
@@ -350,7 +348,7 @@ module Plock
       end
 
       def take_over(lease, token, ttl, _granted)
-        deadline = soon
+        deadline = release_deadline
         shared = !lease.share.nil?
         @site.work(deadline) do |connection|
           left = tables.holder_of(connection, lease.key, token, shared, deadline) or next
@@ -367,7 +365,7 @@ module Plock
 
       # The cursor is the last key that was listed.
       def keys_after(prefix, cursor)
-        keys = @site.ask(:held, prefix, cursor || "", by: soon)
+        keys = @site.ask(:held, prefix, cursor || "", by: release_deadline)
         [keys, (keys.last if keys.size == Tables::LISTED_AT_ONCE)]
       end
 
@@ -375,7 +373,7 @@ module Plock
         fences = only&.filter_map(&:fence)
         return false if fences && fences.empty?
 
-        deadline = soon
+        deadline = release_deadline
         rows = @site.ask(:break, key, fences, by: deadline, reserve: Pool::RELEASE)
         owners, waiting = rows.partition { |_holder, _token, inside| inside == 1 }
         return false if owners.empty?

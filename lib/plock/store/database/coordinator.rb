@@ -55,7 +55,7 @@ module Plock
         end
 
         # By when a release that begins now must be answered.
-        def soon = Clock.now + release_timeout
+        def release_deadline = Clock.now + release_timeout
 
         def release_timeout = Background.at_most(@release_timeout)
 
@@ -118,7 +118,7 @@ module Plock
           tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)
         end
 
-        def settle(key, token, deadline = soon)
+        def settle(key, token, deadline = release_deadline)
           holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
           call(holder, next_token, deadline)
         end
@@ -175,7 +175,7 @@ module Plock
 
           @prune_at = Clock.now + PRUNE_S
           @scheduler.retry_until(@prune_at) do
-            Clock.now + PRUNE_ON_S if ask(:prune, by: soon)
+            Clock.now + PRUNE_ON_S if ask(:prune, by: release_deadline)
           end
         end
 
@@ -189,7 +189,7 @@ module Plock
         # For {Aftermath}.
         def look_for(names)
           names.each_slice(Tables::LISTED_AT_ONCE).flat_map do |some|
-            ask(:present, some.to_h, by: soon, reserve: Pool::RELEASE)
+            ask(:present, some.to_h, by: release_deadline, reserve: Pool::RELEASE)
           end
         end
 

@@ -41,7 +41,8 @@ module Plock
             @origin.inside do |inside|
               fence =
                 tables.acquire(
-                  inside, key, lease.token, micros(ttl), @site.record(label, lease.token), soon
+                  inside, key, lease.token, micros(ttl), @site.record(label, lease.token),
+                  release_deadline
                 )
             end
             if fence
@@ -60,7 +61,7 @@ module Plock
         # If the release fails, the caller may still commit the transaction, and the lease with it.
         # After such a commit, the lease is released on a connection of the store.
         def leave_inside(lease, ttl)
-          give_back_inside(lease, 0.0, soon, acquired_here: true) if inside?
+          give_back_inside(lease, 0.0, release_deadline, acquired_here: true) if inside?
         rescue UnavailableError
           taken_back = -> { take_back_later(lease, ttl: ttl) }
           @origin.when_over(-> {}, taken_back, taken_back) # also if the COMMIT gets no answer
