@@ -123,6 +123,17 @@ RSpec.describe Plock::Store::ConnectionWatch do
     expect(checked(long)).to be(:ended)
   end
 
+  it "outlives a connection whose driver raises as soon as it is closed" do
+    closed = kind.new(:live, :ended)
+    subject.add(closed)
+    closed.define_singleton_method(:watched_io) { raise "connection is closed" }
+    closed.end_it
+    2.times { checked(closed) }
+    subject.add(long)
+    long.end_it
+    expect(checked(long)).to be(:ended)
+  end
+
   describe "asleep, because no connection was added for a while" do
     before do
       subject.add(long)

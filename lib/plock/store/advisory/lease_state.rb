@@ -12,11 +12,11 @@ module Plock
       class LeaseState < Store::LeaseState
         BOUND = "an advisory lock cannot be handed over: it belongs to a connection"
 
-        # The longest time, in seconds, that a check waits for another thread to note what the same
-        # connection has told it. Such a thread does so as soon as it runs.
+        # The longest time, in seconds, that a check waits for another thread's check of the same
+        # connection. Such a check ends as soon as its thread runs.
         CHECK_S = 0.25
 
-        # Seconds between two looks whether that thread has done so.
+        # Seconds between two looks whether that check has ended.
         LOOK_S = 0.0005
         private_constant :CHECK_S, :LOOK_S
 
@@ -65,11 +65,11 @@ module Plock
         def pending? = @loan.state && !@parted
 
         def valid?
-          super && notice_end != :ended && super
+          super && check != :ended && super
         end
 
         def lost?
-          notice_end == :ended ? !inherited? && (ended.nil? || super) : super
+          check == :ended ? !inherited? && (ended.nil? || super) : super
         end
 
         def watched_io = connection&.socket
@@ -78,7 +78,7 @@ module Plock
           return :ended if ended || inherited?
           return :busy if @lock.owned?
 
-          wait_for_others { Thread.handle_interrupt(UNINTERRUPTED) { look } }
+          Thread.handle_interrupt(UNINTERRUPTED) { look }
         end
 
         def connection = @loan.connection
@@ -138,25 +138,19 @@ module Plock
 
         private
 
-        # Repeats the block while another thread checks the connection, or has an answer to read
-        # from it. Without that, a lease could seem valid after another caller has its key: if the
-        # other thread has found that the connection ended, but has not noted it yet.
-        def wait_for_others
+        # Does the same as {#notice_end}, but waits while another thread checks the connection.
+        # Without that, a lease could seem valid after another caller has its key: if the other
+        # thread has found that the connection ended, but has not noted it yet.
+        def check
           deadline = nil
           loop do
             checking = @checking
-            outcome = yield
-            return outcome unless outcome == :busy && (checking || @checking || answered?)
+            outcome = notice_end
+            return outcome unless outcome == :busy && (checking || @checking)
             return outcome if Clock.now >= (deadline ||= Clock.now + CHECK_S)
 
             Kernel.sleep(LOOK_S)
           end
-        end
-
-        def answered?
-          watched_io&.wait_readable(0)
-        rescue IOError, SystemCallError
-          true # the other thread has just closed the connection
         end
 
         # Requires that this thread does not hold @lock.

@@ -120,9 +120,13 @@ module Plock
         outcome = :ended
         Background.guard("watching a connection") { outcome = one.notice_end }
         if outcome == :ended then remove(one)
-        elsif outcome == :busy || one.watched_io then look_again
+        elsif outcome == :busy || io_of(one) then look_again
         end
       end
+
+      # A driver may refuse to tell the socket of a closed connection, so the connection itself is
+      # not asked again.
+      def io_of(one) = @lock.synchronize { @watched[one] }
 
       # Keeps the thread awake for LOOK_S. If it slept instead, unread data in a socket would wake
       # it at once, again and again.
