@@ -144,6 +144,20 @@ RSpec.describe "A local store whose file was replaced or damaged" do
       end
     end
 
+    it "ends none of several such calls of a process" do
+      *firsts, last = %w[a b c].sort_by { |key| store.status(key).store_key }
+      holder = store.acquire(last, ttl: 3600)
+      calls = firsts.map do |first|
+        background { other.acquire_all([first, last], ttl: 3600, wait: 30) { :entered } }
+      end
+      eventually { store.status(last).waiters.size == 2 }
+      looked_at
+      File.unlink(path)
+      wait_until_lost(holder)
+      holder.release
+      expect(calls.map(&:value)).to eq(%i[entered entered])
+    end
+
     it "goes over to the new file, although leases expired in the call" do
       call = call_that_waits(0.1)
       await_expiry

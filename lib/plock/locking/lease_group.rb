@@ -43,7 +43,7 @@ module Plock
         @options = options
         @store = store
         @first = first
-        @asked = @granted = @out_by = nil
+        @asked = @granted = @out_by = @lost_at = nil
         @heard = @told = false
       end
 
@@ -68,10 +68,12 @@ module Plock
       #   nil: no lease has expired
       def over = @names.find { |name| !@by_name[name].hold.valid? }
 
-      # @return [Boolean] have leases been acquired, and all of them been lost?
-      def lost?
+      # @return [Boolean] has the call lost all leases that it had acquired, and was that seen first
+      #   at most so many seconds ago?
+      def lost_within?(seconds)
         holds = @leases.filter_map(&:hold)
-        holds.any? && holds.none?(&:valid?)
+        @lost_at = Clock.now if holds.any? && holds.none?(&:valid?)
+        !@lost_at.nil? && Clock.now - @lost_at < seconds
       end
 
       def each_lease(&block) = @leases.each(&block)

@@ -57,7 +57,12 @@ module Plock
 
     LISTED_AT_ONCE = 100
 
-    private_constant :SCHEME, :NOTES, :KEYS, :MICROSECONDS, :LISTED_AT_ONCE
+    # Seconds for which a call that has lost its leases with the file waits for other calls of this
+    # process to give up theirs, and the pause between two attempts.
+    OTHERS_GIVE_UP_S = 1.0
+    LOOK_S = 0.01
+    private_constant :SCHEME, :NOTES, :KEYS, :MICROSECONDS, :LISTED_AT_ONCE, :OTHERS_GIVE_UP_S,
+                     :LOOK_S
 
     class << self
       # @api private
@@ -183,12 +188,14 @@ module Plock
     end
 
     # If the file was removed or replaced, the leases in it keep this process from using the new
-    # file. So a call that has some of its keys gives them up, and begins again.
+    # file. So a call that has some of its keys gives them up, and begins again. Other calls of this
+    # process may have leases in that file, too, and give them up at about the same time.
     def fill_in_order(group, options, deadline)
       super
     rescue *Locking::Acquisition::STORE_FAILURES
-      raise unless left_until(deadline).positive? && group.lost?
+      raise unless left_until(deadline).positive? && group.lost_within?(OTHERS_GIVE_UP_S)
 
+      sleep(LOOK_S)
       :lost
     end
 
