@@ -68,11 +68,12 @@ module Plock
       #   nil: no lease has expired
       def over = @names.find { |name| !@by_name[name].hold.valid? }
 
-      # @return [Boolean] has the call lost all leases that it had acquired, and was that seen first
-      #   at most so many seconds ago?
+      # @return [Boolean] has the call lost all leases that it has, or dropped a lost lease at most
+      #   so many seconds ago?
       def lost_within?(seconds)
         holds = @leases.filter_map(&:hold)
-        @lost_at = Clock.now if holds.any? && holds.none?(&:valid?)
+        return holds.none?(&:valid?) if holds.any?
+
         !@lost_at.nil? && Clock.now - @lost_at < seconds
       end
 
@@ -116,6 +117,7 @@ module Plock
       # Releases some of the leases, without reporting an event. Even a lost lease must be released:
       # until then, a local store uses the file that has the lease, although it was removed.
       def drop(leases)
+        @lost_at = Clock.now unless leases.all? { |lease| lease.hold.valid? }
         give_up(leases, 0.0, way_out) if leases.any?
         leases.each { |lease| lease.hold = nil }
       end
