@@ -114,6 +114,7 @@ RSpec.describe Plock::LocalStore do
       making = File.open("#{path}.lock", File::RDWR)
       making.flock(File::LOCK_EX)
       File.unlink(path)
+      sleep(0.02) # for some milliseconds, a caller may still enter through the old file
       calls = [
         -> { store.acquire("a") { :done } }, -> { store.try_acquire("b") { :done } },
         -> { store.acquire_all(%w[c d]) { :done } }, -> { store.status("e") && :done },
@@ -133,6 +134,7 @@ RSpec.describe Plock::LocalStore do
       making = File.open("#{path}.lock", File::RDWR)
       making.flock(File::LOCK_EX)
       File.unlink(path)
+      sleep(0.02) # for some milliseconds, a caller may still enter through the old file
       in_a_second = [
         -> { store.acquire("k", wait: 0.1) }, -> { store.acquire("k", wait: 0.1) },
         -> { store.acquire_all(%w[k l], wait: 0.1) }, -> { store.status("k") },
